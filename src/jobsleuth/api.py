@@ -1,0 +1,41 @@
+"""What jobsleuth promises to Python users; `import jobsleuth` re-exports it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from jobsleuth.case import Case, open_case
+from jobsleuth.checks import CheckRun, run_checks
+from jobsleuth.pipeline import AnalyzeOptions
+from jobsleuth.pipeline import analyze as _analyze
+
+__all__ = ["AnalyzeOptions", "Case", "CheckRun", "analyze", "check", "open_case"]
+
+
+def analyze(
+    evidence: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    options: AnalyzeOptions | None = None,
+) -> Case:
+    """Reads RDB files and builds the case folder `out`.
+
+    Args:
+        evidence: one path or several (shards of one cluster, say).
+        out: folder to make; an existing one is refused unless `options.force`.
+        options: see :class:`AnalyzeOptions`.
+
+    Returns:
+        The opened case.
+
+    Raises:
+        JobsleuthError: unusable evidence or output; nothing is left behind.
+    """
+    many = [evidence] if isinstance(evidence, str | os.PathLike) else list(evidence)
+    return _analyze([Path(e) for e in many], Path(out), options or AnalyzeOptions())
+
+
+def check(case: Case) -> CheckRun:
+    """Judges a case afresh and writes nothing into it."""
+    return run_checks(case)

@@ -1,0 +1,346 @@
+"""Every table of a case: columns, types, units, meaning. The one place that knows them.
+
+Names and types of the columns are a promise (see docs/tables/): a change is a changelog entry and raises
+:data:`SCHEMA_VERSION`. Readers pick columns by name; writers give what they know and the rest becomes null.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+SCHEMA_VERSION = 1
+
+_S = pa.string()
+_B = pa.binary()
+_I = pa.int64()
+_BOOL = pa.bool_()
+_MS = pa.timestamp("ms", tz="UTC")
+_DICT = pa.dictionary(pa.int32(), pa.string())
+_TEXTMAP = pa.map_(pa.string(), pa.string())
+_BYTESMAP = pa.map_(pa.string(), pa.binary())
+_COUNTS = pa.map_(pa.string(), pa.int64())
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: name, Arrow type, meaning (with unit), and whether its values can be large."""
+
+    name: str
+    type: pa.DataType
+    doc: str
+    big: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of a case."""
+
+    name: str
+    doc: str
+    columns: tuple[Column, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema, in column order."""
+        return pa.schema([(c.name, c.type) for c in self.columns])
+
+    @property
+    def small_columns(self) -> list[str]:
+        """Names of the columns that are cheap to read."""
+        return [c.name for c in self.columns if not c.big]
+
+
+_DIALECT = Column("dialect", _DICT, "Queue library family: `bullmq`, `asynq`.")
+_NAMESPACE = Column("namespace", _DICT, "What stands before the queue name: BullMQ's prefix; `asynq`.")
+_QUEUE = Column("queue", _DICT, "Queue name as the library's user gave it, non-UTF-8 bytes as `\\xNN`.")
+_EVIDENCE = Column("evidence", pa.int32(), "Number of the evidence file in the manifest, from 0.")
+_DB = Column("db", _I, "Redis database number.")
+_JOB_ID = Column("job_id", _S, "Job id, non-UTF-8 bytes as `\\xNN`.")
+_JOB_ID_BYTES = Column("job_id_bytes", _B, "The id's bytes where `job_id` could not be exact, else null.")
+
+
+def _bytes_of(name: str) -> Column:
+    return Column(f"{name}_bytes", _B, f"The bytes of `{name}` where the text could not be exact, else null.")
+
+
+TABLES: tuple[Table, ...] = (
+    Table(
+        "keys",
+        "Every key of the evidence, claimed by a queue or not.",
+        (
+            _EVIDENCE,
+            _DB,
+            Column("key", _S, "Key name, non-UTF-8 bytes as `\\xNN`."),
+            _bytes_of("key"),
+            Column("type", _DICT, "string, list, set, zset, hash, stream, array, vectorset, module."),
+            Column("encoding", _DICT, "Encoding on disk: listpack, ziplist, intset, quicklist, hashtable, skiplist, …"),
+            Column("expire_at", _MS, "When the key expires; null: never."),
+            Column("expired", _BOOL, "Whether it had expired at the snapshot; null: snapshot time unknown."),
+            Column("offset", pa.uint64(), "Byte offset of the key's entry in the evidence."),
+            Column("nbytes", pa.uint64(), "Bytes of the entry in the evidence (compressed as stored)."),
+            Column("elements", pa.uint64(), "Elements, fields or entries; null where the file does not say."),
+            Column("dialect", _DICT, "Dialect that claims the key; null: none."),
+            _NAMESPACE,
+            _QUEUE,
+            Column("role", _DICT, "What the key is to its queue: `job`, `wait`, `lock`, …; `unplaced`: fits no role."),
+        ),
+    ),
+    Table(
+        "jobs",
+        "One row for every job id seen: with a record, or named by a structure only. Never a marker.",
+        (
+            _DIALECT,
+            _NAMESPACE,
+            _QUEUE,
+            _JOB_ID,
+            _JOB_ID_BYTES,
+            Column("state", _DICT, "BullMQ: what the library's getState answers. Asynq: the structure the id is in."),
+            Column("claimed_state", _DICT, "What the job's own record says (Asynq); null where it says nothing."),
+            Column("has_record", _BOOL, "Whether the job's own record exists and had not expired."),
+            Column("record_complete", _BOOL, "Whether the record has the fields every real job has; null: no record."),
+            Column("name", _S, "BullMQ job name; Asynq task type."),
+            Column(
+                "payload", _B, "Payload bytes as stored (BullMQ `data`, Asynq field 2), cut by --payload.", big=True
+            ),
+            Column("payload_bytes", _I, "Size of the whole payload in bytes."),
+            Column("payload_format", _DICT, "`json` where the payload parses as JSON, `empty`, else `opaque`."),
+            Column("created_at", _MS, "When the job was added (BullMQ `timestamp`); Asynq: only where knowable."),
+            Column("scheduled_at", _MS, "When it is due (delayed, scheduled, retry); null otherwise."),
+            Column("started_at", _MS, "Latest start (BullMQ `processedOn`; Asynq: live worker entry)."),
+            Column("finished_at", _MS, "When it ended (BullMQ `finishedOn`, Asynq `completed_at` or archive time)."),
+            Column("last_failed_at", _MS, "Latest failure (Asynq `last_failed_at`)."),
+            Column("attempts", _I, "The library's own counter: BullMQ `atm`/`attemptsMade`, Asynq `retried`."),
+            Column("attempts_started", _I, "Times made active (BullMQ `ats`)."),
+            Column("stalled_count", _I, "Times recovered after a lost lock (BullMQ `stc`/`stalledCounter`)."),
+            Column("max_attempts", _I, "BullMQ `opts.attempts`, Asynq `retry`."),
+            Column("priority", _I, "BullMQ `priority`, 0: none."),
+            Column("delay_ms", _I, "BullMQ `delay` in milliseconds."),
+            Column("timeout_s", _I, "Asynq `timeout` in seconds, 0: none."),
+            Column("deadline", _MS, "Asynq `deadline`; null: none."),
+            Column("retention_s", _I, "Asynq `retention` in seconds, 0: none."),
+            Column("error", _S, "Latest failure text (BullMQ `failedReason`, Asynq `error_msg`).", big=True),
+            Column("stacktrace", _S, "BullMQ `stacktrace` as stored (a JSON array).", big=True),
+            Column("result", _B, "Return value as stored (BullMQ `returnvalue`, Asynq `result`).", big=True),
+            Column("progress", _S, "BullMQ `progress` as stored (JSON).", big=True),
+            Column("worker_name", _DICT, "BullMQ `pb`: name of the worker that took it."),
+            Column("deferred_failure", _S, "BullMQ `defa`: why it must fail at the next pick-up.", big=True),
+            Column("parent_namespace", _DICT, "Namespace of the parent's queue."),
+            Column("parent_queue", _DICT, "Queue of the parent in a flow."),
+            Column("parent_id", _S, "Id of the parent in a flow."),
+            Column("schedule_id", _S, "Schedule that made the job (BullMQ `rjk`)."),
+            Column("deduplication_id", _S, "BullMQ `deid`; Asynq `unique_key`."),
+            Column("group", _S, "Asynq group."),
+            Column("pending_since", _MS, "Asynq `pending_since`."),
+            Column("record_id", _S, "The id inside the record's message (Asynq), null where it says none."),
+            Column("record_queue", _S, "The queue inside the record's message (Asynq), null where it says none."),
+            Column(
+                "decode_error", _S, "Why the record could not be decoded, with the byte offset inside it; else null."
+            ),
+            Column("unknown_fields", pa.list_(_S), "Fields a newer or foreign writer added, as `number:wire type`."),
+            Column("message_rest", _B, "Bytes of the unknown message fields as stored (Asynq).", big=True),
+            Column("undecoded", _B, "The whole stored message where it could not be decoded (Asynq).", big=True),
+            Column("key", _S, "Key of the record, or where it would be; null where records live inside structures."),
+            _EVIDENCE,
+            _DB,
+            Column("rest", _BYTESMAP, "Stored fields that no column above holds, exactly as stored.", big=True),
+        ),
+    ),
+    Table(
+        "membership",
+        "Which structure holds which id: one row per element of every list, zset and set that names jobs.",
+        (
+            _DIALECT,
+            _NAMESPACE,
+            _QUEUE,
+            Column("structure", _DICT, "`wait`, `active`, `delayed`, `lease`, … ; `marker` for wake-up entries."),
+            Column("kind", _DICT, "list, zset, set, stream or string."),
+            Column("position", _I, "Index from the head of a list; rank in a zset; null for sets."),
+            _JOB_ID,
+            _JOB_ID_BYTES,
+            Column("score", pa.float64(), "Zset score as stored."),
+            Column("due_at", _MS, "The time in the score, decoded; null where it holds none."),
+            Column("sequence", _I, "Tie-breaker packed into the score (BullMQ), null otherwise."),
+            Column("decides_state", _BOOL, "Whether being here makes the state (false for `stalled`, `lease`, …)."),
+            Column("group", _S, "Asynq group or aggregation set name, null otherwise."),
+            Column("key", _S, "Key of the structure."),
+            _EVIDENCE,
+            _DB,
+        ),
+    ),
+    Table(
+        "queues",
+        "One row per queue.",
+        (
+            _DIALECT,
+            _NAMESPACE,
+            _QUEUE,
+            Column("layout", _S, "Storage layout inferred from the keys, e.g. `bullmq 5.x`, `asynq 0.22+`."),
+            Column("layout_why", _S, "The evidence for the layout, and doubts about prefix and name."),
+            Column("library_version", _S, "Version the library itself recorded; null where it records none."),
+            Column("paused", _BOOL, "Whether the queue is paused."),
+            Column("paused_at", _MS, "Since when, where recorded (Asynq)."),
+            Column("counts", _COUNTS, "State → rows in `jobs`."),
+            Column("oldest_waiting_at", _MS, "Creation (or pending-since) time of the oldest job ready to run."),
+            Column("last_activity_at", _MS, "Newest event, start, finish or heartbeat seen."),
+            Column("last_worker_sign_at", _MS, "Latest sign that a worker lived (stalled check, lock, lease, event)."),
+            Column("limits", _COUNTS, "Configured and running limits, e.g. `concurrency`, `max`, `duration_ms`."),
+            Column("counters", _COUNTS, "Counters the library keeps, e.g. `id`, `processed`, `failed`."),
+            Column("registered", _BOOL, "Whether the library's registry names it (Asynq `asynq:queues`)."),
+            _EVIDENCE,
+            _DB,
+        ),
+    ),
+    Table(
+        "workers",
+        "Servers, workers, locks, leases and consumers that the snapshot shows.",
+        (
+            _DIALECT,
+            _NAMESPACE,
+            _QUEUE,
+            Column("kind", _DICT, "server, worker, lock, lease or consumer."),
+            Column("worker_id", _S, "Server id, worker id or lock token."),
+            Column("host", _S, "Host name as recorded."),
+            Column("pid", _I, "Process id as recorded."),
+            _JOB_ID,
+            Column("started_at", _MS, "When the server or the work started."),
+            Column("deadline", _MS, "When the work must be done."),
+            Column("valid_until", _MS, "When lock, lease or heartbeat runs out; null: never."),
+            Column("valid", _BOOL, "Whether it was valid at the snapshot; null: snapshot time unknown."),
+            Column("details", _TEXTMAP, "Further facts, e.g. concurrency, status, queues."),
+            Column("key", _S, "Key it was read from."),
+            _EVIDENCE,
+            _DB,
+        ),
+    ),
+    Table(
+        "schedules",
+        "Repeatable jobs, job schedulers, cron entries.",
+        (
+            _DIALECT,
+            _NAMESPACE,
+            _QUEUE,
+            Column("schedule_id", _S, "Scheduler id or repeat key."),
+            Column("spec", _S, "Cron pattern, `every <ms>`, or the library's own text."),
+            Column("next_at", _MS, "Next run."),
+            Column("last_at", _MS, "Previous run."),
+            _JOB_ID,
+            Column("details", _TEXTMAP, "Further stored fields, e.g. tz, limit, end date, template."),
+            Column("has_record", _BOOL, "Whether the definition's own key exists."),
+            Column("key", _S, "Key of the definition."),
+            _EVIDENCE,
+            _DB,
+        ),
+    ),
+    Table(
+        "relations",
+        "Links between jobs: flow parents, deduplication, uniqueness, schedules.",
+        (
+            _DIALECT,
+            Column("kind", _DICT, "parent, deduplication, uniqueness or schedule."),
+            Column("via", _DICT, "Where it is recorded: `parentKey`, `dependencies`, `processed`, `failed`, …"),
+            Column("source_namespace", _DICT, "Namespace of the source."),
+            Column("source_queue", _DICT, "Queue of the source (the child; the holder of a key)."),
+            Column("source_id", _S, "Id of the source; for deduplication and uniqueness the key's own name."),
+            Column("target_namespace", _DICT, "Namespace of the target."),
+            Column("target_queue", _DICT, "Queue of the target (the parent; the job that is pointed to)."),
+            Column("target_id", _S, "Id of the target."),
+            Column("valid_until", _MS, "When the link runs out; null: never."),
+            Column("key", _S, "Key it was read from."),
+            _EVIDENCE,
+            _DB,
+        ),
+    ),
+    Table(
+        "events",
+        "Entries of the libraries' own event streams, oldest first.",
+        (
+            _DIALECT,
+            _NAMESPACE,
+            _QUEUE,
+            Column("at", _MS, "Time in the entry's id."),
+            Column("event", _DICT, "Event name as stored."),
+            _JOB_ID,
+            Column("stream_id", _S, "Entry id."),
+            Column("fields", _TEXTMAP, "The other fields of the entry.", big=True),
+            _EVIDENCE,
+            _DB,
+        ),
+    ),
+    Table(
+        "transitions",
+        "Moves of jobs between structures, from an append-only file. Empty for a snapshot.",
+        (
+            _DIALECT,
+            _NAMESPACE,
+            _QUEUE,
+            _JOB_ID,
+            Column("at", _MS, "When, where the file is annotated."),
+            Column("from_structure", _DICT, "Structure left."),
+            Column("to_structure", _DICT, "Structure entered."),
+            Column("command", _S, "The command that moved it."),
+            Column("file_offset", pa.uint64(), "Where the command stands."),
+            _EVIDENCE,
+            _DB,
+        ),
+    ),
+    Table(
+        "checks",
+        "Every check, whether it ran, and its texts: a report needs no check code.",
+        (
+            Column("check_id", _S, "Permanent id, e.g. `MB001`."),
+            Column("name", _S, "The bad pattern in kebab-case."),
+            Column("title", _S, "One line."),
+            Column("severity", _DICT, "error, warning or info: the check's own, findings may differ."),
+            Column("status", _DICT, "ran, off or could_not_run."),
+            Column("reason", _S, "Why it could not run or is off; null when it ran."),
+            Column("findings", _I, "Findings it made."),
+            Column("texts", _TEXTMAP, "Section → text: what it finds, why it matters, what to do next, …"),
+        ),
+    ),
+    Table(
+        "findings",
+        "What does not add up.",
+        (
+            Column("check_id", _DICT, "Which check says so."),
+            Column("severity", _DICT, "error, warning or info."),
+            Column("certainty", _DICT, "certain or possible."),
+            _DIALECT,
+            _NAMESPACE,
+            _QUEUE,
+            _JOB_ID,
+            Column("key", _S, "Key concerned."),
+            Column("message", _S, "One sentence, hostile bytes escaped."),
+            Column("details", _S, "JSON object: the numbers behind the sentence."),
+            Column("help_url", _DICT, "Page of the check."),
+            _EVIDENCE,
+            _DB,
+        ),
+    ),
+)
+
+BY_NAME: dict[str, Table] = {t.name: t for t in TABLES}
+
+
+def conform(name: str, table: pa.Table | pa.RecordBatch) -> pa.Table:
+    """The table in the order and types of the case table `name`; columns not given become null.
+
+    Raises:
+        KeyError: a column that the case table does not have.
+    """
+    spec = BY_NAME[name]
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    known = {c.name for c in spec.columns}
+    for given in table.column_names:
+        if given not in known:
+            raise KeyError(f"table {name} has no column {given}")
+    out = []
+    for column in spec.columns:
+        if column.name in table.column_names:
+            data = table.column(column.name)
+            out.append(data if data.type.equals(column.type) else data.cast(column.type))
+        else:
+            out.append(pa.chunked_array([pa.nulls(table.num_rows, column.type)]))
+    return pa.Table.from_arrays(out, schema=spec.schema)

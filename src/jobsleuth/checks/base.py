@@ -1,0 +1,89 @@
+"""What a check is: one class in one file, judged by SQL over the case's tables."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from jobsleuth.errors import CheckError
+
+Severity = Literal["error", "warning", "info"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+"""Worst first."""
+
+FAMILIES: Mapping[str, str] = {
+    "MB": "membership",
+    "ST": "state",
+    "LV": "liveness",
+    "RL": "relations",
+    "SC": "schedules",
+    "UQ": "uniqueness",
+    "CN": "content",
+    "CT": "counters",
+    "EV": "evidence",
+}
+SECTIONS = (
+    "What it finds",
+    "Why it matters",
+    "How it comes about",
+    "What to do next",
+    "False alarms",
+    "References",
+)
+"""Sections every check's docstring has, in this order, each a heading line followed by its text."""
+
+
+class Check:
+    """Base of every check; subclasses set the class attributes and write the docstring's sections.
+
+    The SQL runs in DuckDB over the case's tables (and the views `evidence` and `warnings`). Each row it returns is a
+    finding. Columns `dialect, namespace, queue, job_id, key, evidence, db` fill the finding's own (missing: null);
+    `severity` and `certainty` override the check's own for that row; every other column goes to `details` and may stand
+    in `message`. Parameters of the policy are named `$overdue_after_ms` and so on, see `Check.parameters`.
+    """
+
+    id: ClassVar[str]
+    """Permanent id: two letters of the family, three digits. Never reused."""
+    name: ClassVar[str]
+    """The bad pattern in kebab-case, never the remedy."""
+    title: ClassVar[str]
+    """One line for people."""
+    severity: ClassVar[Severity]
+    """Severity of a finding unless its row says otherwise."""
+    since: ClassVar[str]
+    """jobsleuth version that brought the check."""
+    dialects: ClassVar[tuple[str, ...]] = ()
+    """Dialects it speaks of; empty: all."""
+    needs: ClassVar[Mapping[str, tuple[str, ...]]]
+    """Table → columns that the SQL reads. A missing one makes the check `could_not_run`, not clean."""
+    needs_time: ClassVar[bool] = False
+    """Whether it judges against the snapshot's time: without one it is `could_not_run` for that evidence."""
+    moving: ClassVar[bool] = True
+    """Whether a job that moved meanwhile could explain a finding: then it is only `possible` in evidence that is not
+    one instant (a SCAN export)."""
+    parameters: ClassVar[Mapping[str, int]] = {}
+    """Named thresholds of the SQL and their defaults."""
+    sql: ClassVar[str]
+    message: ClassVar[str]
+    """Sentence with `{column}` of the SQL's row; values arrive already escaped."""
+
+    @classmethod
+    def texts(cls) -> dict[str, str]:
+        """The docstring's sections: heading → text, in the order of :data:`SECTIONS`.
+
+        Raises:
+            CheckError: a section is missing, or a heading is unknown or out of order.
+        """
+        doc = inspect.cleandoc(cls.__doc__ or "")
+        pieces = re.split(rf"^({'|'.join(map(re.escape, SECTIONS))})\n", doc, flags=re.MULTILINE)
+        found = dict(zip(pieces[1::2], (p.strip() for p in pieces[2::2]), strict=True))
+        if tuple(found) != SECTIONS:
+            raise CheckError(f"check {cls.__name__}: its docstring needs the sections {', '.join(SECTIONS)}")
+        return found
+
+    @classmethod
+    def help_url(cls) -> str:
+        """Page of the check, relative to the project's root."""
+        return f"docs/checks/{cls.id}.md"

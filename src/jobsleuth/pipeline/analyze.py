@@ -1,0 +1,156 @@
+"""index → claim → extract → case → checks, and the case put in its place at the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from jobsleuth.case import SCHEMA_VERSION, Case, CaseWriter, EvidenceInfo, EvidenceWarning, Manifest
+from jobsleuth.checks import run_checks
+from jobsleuth.dialects import Dialect, Options, all_dialects
+from jobsleuth.errors import UsageError
+from jobsleuth.keyspace import Claims
+from jobsleuth.pipeline.fingerprint import Fingerprint, fingerprint, require_unchanged
+from jobsleuth.pipeline.keys_table import key_batches, unclaimed
+from jobsleuth.sources import DEFAULT_MAX_VALUE_BYTES, RdbKeyspace
+
+Progress = Callable[[str, int, int], None]
+"""Called with (stage, done, total); the unit of done and total depends on the stage."""
+
+
+@dataclass(frozen=True)
+class AnalyzeOptions:
+    """What the user decides about a run.
+
+    Attributes:
+        force: replace an existing case.
+        salvage: keep what stands before a fault in the evidence, marked as such.
+        as_of_ms: the snapshot's time in Unix ms, instead of the evidence's own.
+        prefixes: BullMQ prefixes the user settles.
+        payload_limit: bytes of each payload kept in the case; None: all, 0: none.
+        max_value_bytes: refuse a single string larger than this.
+        threads: decoding threads; None: one per core.
+    """
+
+    force: bool = False
+    salvage: bool = False
+    as_of_ms: int | None = None
+    prefixes: tuple[str, ...] = ()
+    payload_limit: int | None = None
+    max_value_bytes: int = DEFAULT_MAX_VALUE_BYTES
+    threads: int | None = None
+
+    def recorded(self) -> dict[str, Any]:
+        """The options that shape the case, for its manifest."""
+        return {
+            "as_of_ms": self.as_of_ms,
+            "max_value_bytes": self.max_value_bytes,
+            "payload_limit": self.payload_limit,
+            "prefixes": list(self.prefixes),
+            "salvage": self.salvage,
+        }
+
+
+def analyze(evidence: Sequence[Path], out: Path, options: AnalyzeOptions, progress: Progress | None = None) -> Case:
+    """Builds the case folder `out` from the evidence files and judges it.
+
+    Raises:
+        JobsleuthError: unusable evidence or output; nothing is left behind.
+    """
+    if not evidence:
+        raise UsageError("no evidence given", hint="name at least one RDB file")
+    with CaseWriter(out, options.force) as writer, ThreadPoolExecutor(1) as hasher:
+        infos = []
+        for number, path in enumerate(evidence):
+            infos.append(_read(number, path, writer, hasher, options, progress))
+        manifest = Manifest(
+            tool="jobsleuth",
+            version=version("jobsleuth"),
+            schema_version=SCHEMA_VERSION,
+            options=options.recorded(),
+            evidence=infos,
+        )
+        with writer.preview(manifest) as preview:
+            run = run_checks(preview)
+        writer.append("findings", run.findings)
+        writer.append("checks", run.checks)
+        return writer.finish(manifest)
+
+
+def _read(
+    number: int,
+    path: Path,
+    writer: CaseWriter,
+    hasher: ThreadPoolExecutor,
+    options: AnalyzeOptions,
+    progress: Progress | None,
+) -> EvidenceInfo:
+    def on_index(done: int, total: int) -> None:
+        if progress is not None:
+            progress("index", done, total)
+
+    keyspace = RdbKeyspace.open(
+        path,
+        salvage=options.salvage,
+        as_of_ms=options.as_of_ms,
+        max_value_bytes=options.max_value_bytes,
+        threads=options.threads,
+        progress=on_index,
+    )
+    # The hash needs the whole file once more; it runs beside the decoding, from the page cache.
+    hashed: Future[Fingerprint] = hasher.submit(fingerprint, path)
+    wishes = Options(options.payload_limit, tuple(os.fsencode(p) for p in options.prefixes))
+    claims: list[tuple[Dialect, Claims]] = []
+    free = unclaimed(keyspace.keys.num_rows, ())
+    for dialect in all_dialects():
+        made = dialect.claim(keyspace, free, wishes)
+        claims.append((dialect, made))
+        free = unclaimed(keyspace.keys.num_rows, [c for _, c in claims])
+    total = sum(int((c.role >= 0).sum()) for _, c in claims)
+    done = 0
+    for dialect, made in claims:
+        for table, rows in dialect.tables(keyspace, made, wishes):
+            writer.append(table, _numbered(rows, number))
+            if table == "jobs":
+                done += rows.num_rows
+                if progress is not None:
+                    progress("extract", min(done, total), total)
+    for batch in key_batches(keyspace, [c for _, c in claims]):
+        writer.append("keys", _numbered(batch, number))
+    mark = hashed.result()
+    require_unchanged(path, mark)
+    facts = keyspace.facts
+    return EvidenceInfo(
+        number=number,
+        path=facts.path,
+        sha256=mark.sha256,
+        bytes=facts.bytes,
+        format=facts.format,
+        format_version=facts.format_version,
+        family=facts.family,
+        magic=facts.magic,
+        redis_version=facts.server_version,
+        aux=facts.aux,
+        as_of_ms=keyspace.as_of.ms,
+        as_of_source=keyspace.as_of.source,
+        atomic=keyspace.as_of.atomic,
+        checksum=facts.checksum,
+        counts=facts.counts,
+        databases=facts.databases,
+        warnings=[EvidenceWarning(r.kind, r.message, r.offset, r.count) for r in facts.remarks],
+        functions=facts.functions,
+        modules=facts.modules,
+        fault=facts.fault,
+    )
+
+
+def _numbered(rows: pa.Table | pa.RecordBatch, number: int) -> pa.Table:
+    table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+    return table.append_column("evidence", pa.repeat(pa.scalar(number, pa.int32()), table.num_rows))

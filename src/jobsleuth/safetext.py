@@ -1,0 +1,65 @@
+"""Hostile bytes made harmless: the only place that prepares evidence text for people and for other formats.
+
+Names, payloads and errors in a dump are chosen by whoever could write to the queue. Printed raw they can move the
+cursor, hide text (ANSI, bidirectional controls), run as HTML, or run as a spreadsheet formula.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
+# Cc controls, Cf format characters (bidi, zero width), Cs surrogates, Co private use, Cn unassigned, Zl/Zp separators.
+_UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def _escape_char(char: str) -> str:
+    named = _NAMED.get(char)
+    if named is not None:
+        return named
+    code = ord(char)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def terminal(text: str, limit: int | None = None) -> str:
+    """Text for one terminal line: controls, bidi and invisible characters escaped, cut to `limit` characters.
+
+    Backslashes stay as they are, so that ordinary text is untouched; a name that itself holds the characters ``\\x1b``
+    reads like an escaped one, which is harmless.
+    """
+    if text.isascii() and text.isprintable():
+        safe = text
+    else:
+        safe = "".join(_escape_char(c) if unicodedata.category(c) in _UNSAFE_CATEGORIES else c for c in text)
+    if limit is not None and len(safe) > limit:
+        return safe[: max(0, limit - 1)] + "…"
+    return safe
+
+
+def from_bytes(data: bytes) -> str:
+    r"""Bytes as text: exact when they are UTF-8, else with ``\xNN`` for each byte that is not part of UTF-8."""
+    return data.decode("utf-8", errors="backslashreplace")
+
+
+def csv_cell(text: str) -> str:
+    """Text for a CSV cell that a spreadsheet will not run: a leading ``'`` before formula starters."""
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+
+
+def markdown(text: str, limit: int | None = None) -> str:
+    """Text for inline Markdown (also inside a table cell): controls escaped, markup and HTML inert."""
+    safe = terminal(text, limit)
+    for char in "\\`*_{}[]()#+!|~":
+        safe = safe.replace(char, "\\" + char)
+    return safe.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")
+
+
+def xml(text: str) -> str:
+    """Text for XML 1.0: characters the format cannot hold are escaped as ``\\uNNNN``; markup is left to the writer."""
+    return "".join(
+        c if c in "\t\n\r" or "\x20" <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff" else _escape_char(c)
+        for c in text
+    )

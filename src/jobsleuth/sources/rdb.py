@@ -1,0 +1,184 @@
+"""RDB files: the native core's index and extraction behind the keyspace protocol."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from jobsleuth.errors import EvidenceError
+from jobsleuth.keyspace import AsOf, EvidenceFacts, Projected, Remark, Rows, projection_json
+from jobsleuth.sources import _native
+from jobsleuth.sources.detect import require_rdb
+
+DEFAULT_MAX_VALUE_BYTES = 2 << 30
+"""One decoded string may not be larger than this; the largest a stock server stores is 512 MiB."""
+_BATCH_BYTES = 8 << 20
+_SALVAGE_HINT = "what came before it can be read: add --salvage"
+
+
+def evidence_error(fault: _native.Fault, path: Path) -> EvidenceError:
+    """The core's fault as an error that names the file."""
+    _kind, message, offset, salvageable = fault.args
+    return EvidenceError(message, file=os.fspath(path), offset=offset, hint=_SALVAGE_HINT if salvageable else None)
+
+
+class RdbKeyspace:
+    """One RDB file as a keyspace. See :class:`jobsleuth.keyspace.Keyspace` for the methods' promises."""
+
+    def __init__(
+        self, path: Path, size: int, index: _native.Index, *, as_of_ms: int | None = None, threads: int | None = None
+    ) -> None:
+        self._path = path
+        self._index = index
+        self._threads = threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads or 2
+        self.facts = _facts(path, size, json.loads(index.info()))
+        self._as_of = _as_of(self.facts, as_of_ms)
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        salvage: bool = False,
+        as_of_ms: int | None = None,
+        max_value_bytes: int = DEFAULT_MAX_VALUE_BYTES,
+        threads: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> RdbKeyspace:
+        """Walks the whole file once (values skipped, checksum verified).
+
+        Args:
+            path: the RDB file; it is only read.
+            salvage: keep what stands before a fault, and values of a file whose checksum is wrong.
+            as_of_ms: overrides the snapshot's own time, Unix ms.
+            max_value_bytes: refuse a string larger than this.
+            threads: decoding threads; default: one per core.
+            progress: called now and then with (bytes done, bytes in all).
+
+        Raises:
+            EvidenceError: not an RDB file, cut short, corrupt, of an unknown version, or a wrong checksum.
+        """
+        size = require_rdb(path)
+        try:
+            index = _native.index(os.fspath(path), salvage, max_value_bytes, progress)
+        except _native.Fault as fault:
+            raise evidence_error(fault, path) from None
+        return cls(path, size, index, as_of_ms=as_of_ms, threads=threads)
+
+    @property
+    def as_of(self) -> AsOf:
+        return self._as_of
+
+    @cached_property
+    def keys(self) -> pa.Table:
+        return pa.table(self._index.keys())
+
+    @cached_property
+    def live(self) -> npt.NDArray[np.bool_]:
+        live = np.ones(self.keys.num_rows, dtype=np.bool_)
+        if self._as_of.ms is not None:
+            expire_at = self.keys.column("expire_at")
+            at = 0
+            for chunk in expire_at.chunks:
+                if chunk.null_count < len(chunk):
+                    known = chunk.is_valid().to_numpy(zero_copy_only=False)
+                    times = chunk.fill_null(0).to_numpy(zero_copy_only=False)
+                    live[at : at + len(chunk)] = ~(known & (times <= self._as_of.ms))
+                at += len(chunk)
+        return live
+
+    def find_prefix(self, values: pa.ChunkedArray, prefixes: Sequence[bytes]) -> npt.NDArray[np.int32]:
+        return _numbers(_native.find_prefix(values, list(prefixes)), np.int32)
+
+    def find_suffix(self, values: pa.ChunkedArray, suffixes: Sequence[bytes]) -> npt.NDArray[np.int32]:
+        return _numbers(_native.find_suffix(values, list(suffixes)), np.int32)
+
+    def cut(self, values: pa.ChunkedArray, head: npt.NDArray[np.int64], tail: npt.NDArray[np.int64]) -> pa.ChunkedArray:
+        return pa.chunked_array(_native.cut(values, _stream(head), _stream(tail)))
+
+    def to_text(self, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+        table = pa.table(_native.to_text(values))
+        return table.column("text"), table.column("exact")
+
+    def lookup(
+        self,
+        prefixes: Sequence[tuple[int, bytes]],
+        code: npt.NDArray[np.int32],
+        middle: pa.ChunkedArray,
+        suffix: bytes = b"",
+    ) -> Rows:
+        return _numbers(self._index.lookup(list(prefixes), _stream(code), middle, suffix), np.int64)
+
+    def records(self, rows: Rows, fields: tuple[Projected, ...]) -> pa.RecordBatchReader:
+        return self._reader(self._index.records(_stream(rows), projection_json(fields), self._threads, _BATCH_BYTES))
+
+    def elements(self, rows: Rows) -> pa.RecordBatchReader:
+        return self._reader(self._index.elements(_stream(rows), self._threads, _BATCH_BYTES))
+
+    def strings(self, rows: Rows, limit: int | None = None) -> pa.RecordBatchReader:
+        return self._reader(self._index.strings(_stream(rows), limit, self._threads, _BATCH_BYTES))
+
+    def stream_entries(self, rows: Rows, fields: tuple[Projected, ...]) -> pa.RecordBatchReader:
+        return self._reader(
+            self._index.stream_entries(_stream(rows), projection_json(fields), self._threads, _BATCH_BYTES)
+        )
+
+    def _reader(self, stream: _native.ArrowStream) -> pa.RecordBatchReader:
+        """A reader whose faults come as :class:`EvidenceError`: the C stream carries only text."""
+        inner = pa.RecordBatchReader.from_stream(stream)
+        path = os.fspath(self._path)
+
+        def batches() -> Any:
+            try:
+                yield from inner
+            except (OSError, pa.ArrowException) as error:
+                raise EvidenceError(str(error), file=path, hint=_SALVAGE_HINT) from None
+
+        return pa.RecordBatchReader.from_batches(inner.schema, batches())
+
+
+def _stream(values: npt.NDArray[Any]) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.array(values)])
+
+
+def _numbers(stream: _native.ArrowStream, dtype: Any) -> Any:
+    array = pa.chunked_array(stream)
+    if array.num_chunks == 0:
+        return np.empty(0, dtype)
+    return np.concatenate([c.to_numpy(zero_copy_only=False) for c in array.chunks]).astype(dtype, copy=False)
+
+
+def _facts(path: Path, size: int, info: dict[str, Any]) -> EvidenceFacts:
+    return EvidenceFacts(
+        path=os.fspath(path),
+        bytes=size,
+        format="rdb",
+        format_version=info["version"],
+        family=info["family"],
+        magic=info["magic"],
+        aux=info["aux"],
+        checksum=info["checksum"],
+        counts=info["counts"],
+        databases=info["databases"],
+        functions=info["functions"],
+        modules=info["modules"],
+        remarks=[Remark(w["kind"], w["message"], w.get("offset"), w.get("count")) for w in info["warnings"]],
+        fault=info["fault"],
+    )
+
+
+def _as_of(facts: EvidenceFacts, as_of_ms: int | None) -> AsOf:
+    if as_of_ms is not None:
+        return AsOf(as_of_ms, "option")
+    ctime = facts.aux.get("ctime", "")
+    if ctime.isascii() and ctime.isdigit() and 0 < int(ctime) < 1 << 40:
+        return AsOf(int(ctime) * 1000, "ctime")
+    return AsOf(None, "unknown")
