@@ -1,0 +1,30 @@
+"""A case rendered for people and for machines. Reads the saved case only; payloads are in none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import cast
+
+from jobsleuth.reports.document import SEVERITIES, Document, Finding, at_or_above, document
+
+FORMATS = {
+    "text": "text",
+    "json": "json_",
+    "junit": "junit",
+    "sarif": "sarif",
+    "github": "github",
+    "markdown": "markdown",
+}
+"""Format → module of this room whose `render` makes it."""
+
+__all__ = ["FORMATS", "SEVERITIES", "Document", "Finding", "at_or_above", "document", "render"]
+
+
+def render(report: Document, fmt: str) -> Iterator[str]:
+    """The report as text of the format `fmt`, piece by piece.
+
+    Raises:
+        KeyError: a format that is not in :data:`FORMATS`.
+    """
+    return cast(Iterator[str], import_module(f"jobsleuth.reports.{FORMATS[fmt]}").render(report))

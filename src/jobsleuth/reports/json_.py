@@ -1,0 +1,77 @@
+"""The report as one JSON object, findings last: a reader may stream them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from jobsleuth.reports.document import Document, Finding
+from jobsleuth.reports.verdict import verdict
+from jobsleuth.reports.words import moment
+
+FORMAT = "jobsleuth-report/1"
+
+
+def render(document: Document) -> Iterator[str]:
+    """The report as JSON text; the case's own escapes are kept, control characters are JSON escapes."""
+    head = {
+        "format": FORMAT,
+        "tool": document.tool,
+        "case": document.case,
+        "verdict": verdict(document),
+        "fail_on": document.fail_on,
+        "counts": document.counts,
+        "failing": document.failing,
+        "evidence": [
+            {
+                "number": f.info.number,
+                "path": f.info.path,
+                "sha256": f.info.sha256,
+                "bytes": f.info.bytes,
+                "format": f.info.format,
+                "format_version": f.info.format_version,
+                "family": f.info.family,
+                "redis_version": f.info.redis_version,
+                "as_of": None if f.info.as_of_ms is None else moment(f.info.as_of_ms, iso=True),
+                "as_of_ms": f.info.as_of_ms,
+                "as_of_source": f.info.as_of_source,
+                "atomic": f.info.atomic,
+                "checksum": f.info.checksum,
+                "keys": f.keys,
+                "keys_of_queues": f.claimed,
+                "warnings": [asdict(w) for w in f.info.warnings],
+                "fault": f.info.fault,
+            }
+            for f in document.evidence
+        ],
+        "queues": [
+            {
+                **{k: v for k, v in asdict(q).items() if k != "oldest_waiting_ms"},
+                "oldest_waiting_at": None if q.oldest_waiting_ms is None else moment(q.oldest_waiting_ms, iso=True),
+            }
+            for q in document.queues
+        ],
+        "checks": [{**asdict(c), "help_url": c.help_url} for c in document.checks],
+        "limits": list(document.limits),
+    }
+    yield from streamed(head, "findings", (_finding(f) for f in document.findings))
+    yield "\n"
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {**asdict(finding), "details": finding.facts()}
+
+
+def streamed(head: Mapping[str, Any], name: str, items: Iterable[Any]) -> Iterator[str]:
+    """One JSON object: `head`'s members, then the array `name`, one item a line, never whole in memory.
+
+    ASCII only: a log viewer or a terminal that shows it cannot be steered by what it holds.
+    """
+    yield json.dumps(head, indent=1)[: -len("\n}")] + f',\n "{name}": ['
+    comma = ""
+    for item in items:
+        yield f"{comma}\n  {json.dumps(item)}"
+        comma = ","
+    yield "\n ]\n}" if comma else "]\n}"

@@ -1,0 +1,100 @@
+"""SARIF 2.1.0: rules from the checks, results from the findings, hashes of the evidence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+from jobsleuth.reports.document import CheckFact, Document, Finding
+from jobsleuth.reports.json_ import streamed
+from jobsleuth.reports.verdict import unable
+from jobsleuth.safetext import markdown, terminal
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+
+
+def render(document: Document) -> Iterator[str]:
+    """One run. GitHub keeps the first 25,000 results; they come worst first."""
+    rules = {c.id: nth for nth, c in enumerate(document.checks)}
+    paths = {f.info.number: _uri(f.info.path) for f in document.evidence}
+    name, _, version = document.tool.partition(" ")
+    run = {
+        "tool": {"driver": {"name": name, "version": version, "rules": [_rule(c) for c in document.checks]}},
+        "columnKind": "unicodeCodePoints",
+        "artifacts": [
+            {"location": {"uri": paths[f.info.number]}, "length": f.info.bytes, "hashes": {"sha-256": f.info.sha256}}
+            for f in document.evidence
+        ],
+        "invocations": [
+            {
+                "executionSuccessful": True,
+                "toolExecutionNotifications": [
+                    {
+                        "level": "note",
+                        "message": {"text": f"{c.id} could not run: {c.reason or 'no reason given'}"},
+                        "associatedRule": {"id": c.id, "index": rules[c.id]},
+                    }
+                    for c in unable(document)
+                ],
+            }
+        ],
+    }
+    head = json.dumps({"$schema": SCHEMA, "version": "2.1.0"}, indent=1)[: -len("\n}")]
+    yield f'{head},\n "runs": [\n'
+    yield from streamed(run, "results", (_result(f, rules, paths) for f in document.findings))
+    yield "\n]}\n"
+
+
+def _rule(check: CheckFact) -> dict[str, Any]:
+    text = "\n\n".join(f"{heading}\n{body}" for heading, body in check.texts.items()) or check.title
+    marked = "\n\n".join(f"**{heading}**\n\n{body}" for heading, body in check.texts.items()) or markdown(check.title)
+    rule: dict[str, Any] = {
+        "id": check.id,
+        "name": check.name,
+        "shortDescription": {"text": check.title},
+        "help": {"text": text, "markdown": marked},
+        "defaultConfiguration": {"level": _LEVELS[check.severity]},
+    }
+    if check.texts.get("What it finds"):
+        rule["fullDescription"] = {"text": check.texts["What it finds"]}
+    return rule
+
+
+def _result(finding: Finding, rules: dict[str, int], paths: dict[int, str]) -> dict[str, Any]:
+    names = [n for n in (finding.namespace, finding.queue, finding.job_id) if n is not None]
+    location: dict[str, Any] = {}
+    if finding.evidence in paths:
+        location["physicalLocation"] = {"artifactLocation": {"uri": paths[finding.evidence]}}
+    if names:
+        location["logicalLocations"] = [
+            {
+                "name": terminal(names[-1]),
+                "fullyQualifiedName": terminal("/".join(names)),
+                "kind": "job" if finding.job_id is not None else "queue",
+            }
+        ]
+    result: dict[str, Any] = {
+        "ruleId": finding.check_id,
+        "level": _LEVELS[finding.severity],
+        "message": {"text": terminal(finding.message)},
+        "locations": [location] if location else [],
+        "partialFingerprints": {"finding/v1": _fingerprint(finding)},
+        "properties": {"certainty": finding.certainty, "dialect": finding.dialect, "key": finding.key, "db": finding.db},
+    }
+    if finding.check_id in rules:
+        result["ruleIndex"] = rules[finding.check_id]
+    return result
+
+
+def _fingerprint(finding: Finding) -> str:
+    """Same check, same job: same fingerprint in tomorrow's snapshot, whatever file it comes from."""
+    same = [finding.check_id, finding.dialect, finding.namespace, finding.queue, finding.job_id, finding.key, finding.db]
+    return hashlib.sha256(json.dumps(same).encode()).hexdigest()
+
+
+def _uri(path: str) -> str:
+    return quote(path.encode("utf-8", "surrogateescape"), safe="/")

@@ -1,0 +1,262 @@
+"""The report for a terminal or a log: verdict, groups of findings, queues, limits.
+
+Lines are spans of text with a style's name; whoever prints them decides what a style looks like. Nothing here holds a
+control character, so that a plain join is safe too.
+"""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+import unicodedata
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from jobsleuth.reports.document import Document, EvidenceFact, Finding, Group, QueueFact
+from jobsleuth.reports.verdict import coverage, unable, verdict
+from jobsleuth.reports.words import age, moment, number, series, size
+from jobsleuth.safetext import terminal
+
+Span = tuple[str, str]
+"""Text and style: plain, strong, dim, ok, error, warning, info, command."""
+Line = tuple[Span, ...]
+
+_GROUPS = 12
+_WARNINGS = 5
+_COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("waiting", ("wait", "waiting", "prioritized", "pending", "aggregating")),
+    ("active", ("active",)),
+    ("delayed", ("delayed", "scheduled")),
+    ("retry", ("retry",)),
+    ("failed", ("failed", "archived")),
+    ("done", ("completed",)),
+    ("blocked", ("waiting-children",)),
+    ("unknown", ("unknown",)),
+)
+"""Column of the queue table → states it counts. The last two are shown only where they hold something."""
+_RARE = ("blocked", "unknown")
+
+
+def render(document: Document) -> Iterator[str]:
+    """The report as plain text, every finding listed."""
+    for line in lines(document, everything=True):
+        yield plain(line) + "\n"
+
+
+def plain(line: Line) -> str:
+    """A line without its styles."""
+    return "".join(text for text, _ in line).rstrip()
+
+
+def lines(document: Document, *, width: int = 110, everything: bool = False) -> Iterator[Line]:
+    """The report, line by line.
+
+    Args:
+        document: what to say.
+        width: columns to fill; names give way first.
+        everything: every finding rather than three examples of the first groups.
+    """
+    for fact in document.evidence:
+        yield from _evidence(fact, width)
+    yield from _inventory(document)
+    yield ()
+    yield _verdict(document)
+    if everything:
+        yield from _findings(document, width)
+    else:
+        yield from _groups(document, width)
+    if document.queues:
+        yield ()
+        yield from _queues(document, width)
+    yield ()
+    for silent in unable(document):
+        yield from _wrapped(f"{silent.id} could not run: {silent.reason or 'no reason given'}", width, style="dim")
+    yield from _wrapped("What this can't tell: " + "; ".join(map(terminal, document.limits)) + ".", width, style="dim")
+
+
+def _evidence(fact: EvidenceFact, width: int) -> Iterator[Line]:
+    info = fact.info
+    server = f" ({info.family.capitalize()} {terminal(info.redis_version, 20)})" if info.redis_version else ""
+    status = str(info.checksum.get("status", "unverified"))
+    taken = f"taken {moment(info.as_of_ms)} UTC" if info.as_of_ms is not None else "taken at an unknown time"
+    yield (
+        (terminal(PurePath(info.path).name), "strong"),
+        (f"  {size(info.bytes)}  {info.format.upper()} {info.format_version}{server}  checksum ", "plain"),
+        (status, "ok" if status == "ok" else "error" if status == "mismatch" else "warning"),
+        (f"  {taken}", "plain"),
+        (f" (given by {info.as_of_source})" if info.as_of_source == "option" else "", "dim"),
+    )
+    if info.fault is not None:
+        offset = info.fault.get("offset")
+        at = f" at byte {offset:,}" if offset is not None else ""
+        told = terminal(str(info.fault.get("message", "cannot be read on")))
+        yield from _wrapped(f"salvaged: {told}{at}. What follows is lost.", width, style="error")
+    for warning in info.warnings[:_WARNINGS]:
+        times = f" ({warning.count:,} times)" if warning.count and warning.count > 1 else ""
+        yield from _wrapped(f"note: {terminal(warning.message)}{times}", width, style="warning")
+    if len(info.warnings) > _WARNINGS:
+        yield ((f"and {len(info.warnings) - _WARNINGS:,} more notes: table warnings in the case", "warning"),)
+
+
+def _inventory(document: Document) -> Iterator[Line]:
+    keys = sum(f.keys for f in document.evidence)
+    claimed = sum(f.claimed for f in document.evidence)
+    layouts: dict[str, int] = {}
+    for queue in document.queues:
+        layout = terminal(queue.layout or queue.dialect, 40)
+        layouts[layout] = layouts.get(layout, 0) + 1
+    parts = [f"{n:,} of {layout}" for layout, n in layouts.items()]
+    queues = f"{number(len(document.queues), 'queue')}: {series(parts)}" if parts else "no queue of a known library"
+    yield ((f"{number(keys, 'key')} · {claimed:,} belong to queues · {queues}", "plain"),)
+
+
+def _verdict(document: Document) -> Line:
+    worst = next((s for s, n in document.counts.items() if n), "ok")
+    line: list[Span] = [(verdict(document), worst if worst != "info" else "strong")]
+    if worst == "ok":
+        line.append((f" ({coverage(document)})", "dim"))
+    return tuple(line)
+
+
+def _groups(document: Document, width: int) -> Iterator[Line]:
+    case = shlex.quote(document.case)
+    shown = document.groups[:_GROUPS]
+    for nth, group in enumerate(shown, 1):
+        yield ()
+        yield from _group(document, nth, group, width)
+    rest = document.groups[len(shown) :]
+    if rest:
+        yield ()
+        left = sum(g.count for g in rest)
+        yield (
+            (f"{number(left, 'more finding')} in {number(len(rest), 'more group')}   ", "plain"),
+            (f"jobsleuth check {case} --all", "command"),
+        )
+    if shown:
+        yield ()
+        yield (("Why, and what to do: ", "dim"), (f"jobsleuth explain {shown[0].check_id}", "command"))
+
+
+def _group(document: Document, nth: int, group: Group, width: int) -> Iterator[Line]:
+    check = document.check(group.check_id)
+    title = check.title if check else group.check_id
+    where = f" · {terminal(group.place, 50)}" if group.place else ""
+    yield (
+        (f"{nth:>2}  ", "dim"),
+        (f"{group.check_id} {terminal(title)}", "strong"),
+        (f"{where}{_which(document, group)} · {group.count:,} · {group.certainty} · ", "plain"),
+        (group.severity, group.severity),
+    )
+    yield from _wrapped(terminal(group.examples[0].message), width, indent=4)
+    ids = [e for e in group.examples if e.job_id is not None]
+    if ids:
+        names = ", ".join(terminal(str(e.job_id), 40) for e in ids)
+        more = f" and {group.count - len(ids):,} more" if group.count > len(ids) else ""
+        yield ((f"    e.g. {names}{more}   ", "plain"), (_next_command(document, ids[0]), "command"))
+    elif group.examples[0].key is not None:
+        yield ((f"    key {terminal(group.examples[0].key, 80)}", "plain"),)
+
+
+def _which(document: Document, group: Group) -> str:
+    """Database and file, where the document holds several."""
+    parts = []
+    if group.db is not None and len({q.db for q in document.queues}) > 1:
+        parts.append(f"db {group.db}")
+    if group.evidence is not None and len(document.evidence) > 1:
+        parts += [terminal(PurePath(f.info.path).name) for f in document.evidence if f.info.number == group.evidence]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _next_command(document: Document, finding: Finding) -> str:
+    """A command to paste; quoted, so that a hostile id stays an argument."""
+    words = ["jobsleuth", "job", document.case, str(finding.job_id)]
+    if finding.queue is not None:
+        words[2:2] = [f"--queue={finding.queue}"]
+    if str(finding.job_id).startswith("-"):
+        words.insert(-2, "--")
+    if any(terminal(w) != w for w in words):
+        return f"jobsleuth jobs {shlex.quote(terminal(document.case))}"
+    return shlex.join(words)
+
+
+def _findings(document: Document, width: int) -> Iterator[Line]:
+    for finding in document.findings:
+        where = f"{terminal(finding.place, 50)}: " if finding.place else ""
+        yield from _wrapped(
+            f"{finding.severity} {finding.check_id} {where}{terminal(finding.message)} ({finding.certainty})",
+            width,
+            style=finding.severity,
+            hang=2,
+        )
+
+
+def _queues(document: Document, width: int) -> Iterator[Line]:
+    columns = [
+        (name, states)
+        for name, states in _COLUMNS
+        if name not in _RARE or any(q.counts.get(s) for q in document.queues for s in states)
+    ]
+    several = len({(q.evidence, q.db) for q in document.queues}) > 1
+    as_of = {f.info.number: f.info.as_of_ms for f in document.evidence}
+    rows = [["queue", *(name for name, _ in columns), "oldest waiting", "findings"]]
+    styles = ["plain"]
+    for queue in document.queues:
+        name = terminal(queue.place) + (f" (db {queue.db})" if several else "") + (" paused" if queue.paused else "")
+        counts = [_count(queue.counts, states) for _, states in columns]
+        now, oldest = as_of.get(queue.evidence), queue.oldest_waiting_ms
+        waited = age(now - oldest) if now is not None and oldest is not None else "–"
+        rows.append([name, *counts, waited, _tally(queue)])
+        styles.append(next((s for s, n in queue.findings.items() if n), "ok"))
+    for row, style in zip(fitted(rows, width), styles, strict=True):
+        *cells, last = row
+        text = "  ".join(cells)
+        yield ((text + "  ", "dim" if rows[0][0] == cells[0].strip() else "plain"), (last.rstrip(), style))
+
+
+def _count(counts: dict[str, int], states: Sequence[str]) -> str:
+    found = [counts[s] for s in states if s in counts]
+    return f"{sum(found):,}" if found else "–"
+
+
+def _tally(queue: QueueFact) -> str:
+    parts = [f"{n:,} {s}" for s, n in queue.findings.items() if n]
+    return ", ".join(parts) or "ok"
+
+
+def fitted(rows: Sequence[Sequence[str]], width: int) -> list[list[str]]:
+    """Cells padded to columns: the first and the last to the left, the others to the right; the first gives way."""
+    widths = [max(cells(row[i]) for row in rows) for i in range(len(rows[0]))]
+    spare = width - sum(widths[1:]) - 2 * (len(widths) - 1)
+    widths[0] = min(widths[0], max(12, spare))
+    return [
+        [_padded(text, widths[i], left=i in (0, len(row) - 1)) for i, text in enumerate(row)] for row in rows
+    ]
+
+
+def _padded(text: str, width: int, *, left: bool) -> str:
+    while cells(text) > width:
+        text = text.removesuffix("…")[:-1] + "…"
+    space = " " * (width - cells(text))
+    return text + space if left else space + text
+
+
+def cells(text: str) -> int:
+    """Terminal cells that a text takes: wide characters two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in ("W", "F") else 1 for c in text
+    )
+
+
+def _wrapped(text: str, width: int, *, style: str = "plain", indent: int = 0, hang: int = 0) -> Iterator[Line]:
+    pad = " " * indent
+    for piece in textwrap.wrap(
+        text,
+        max(30, width),
+        initial_indent=pad,
+        subsequent_indent=pad + " " * hang,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    ):
+        yield ((piece, style),)

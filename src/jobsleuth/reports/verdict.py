@@ -1,0 +1,33 @@
+"""The first sentence of every report."""
+
+from __future__ import annotations
+
+from jobsleuth.reports.document import SEVERITIES, CheckFact, Document
+from jobsleuth.reports.words import number, series
+
+
+def verdict(document: Document) -> str:
+    """What was found, in one sentence."""
+    total = sum(document.counts.values())
+    if total:
+        parts = [number(n, s, None if s != "info" else "info") for s in SEVERITIES if (n := document.counts[s])]
+        concerned = sum(any(q.findings.values()) for q in document.queues)
+        of = f", in {concerned:,} of {number(len(document.queues), 'queue')}" if concerned else ""
+        return f"{number(total, 'finding')}: {series(parts)}{of}"
+    return "Nothing found that does not add up"
+
+
+def coverage(document: Document) -> str:
+    """How many checks ran, and why the others could not."""
+    silent = unable(document)
+    ran = sum(c.status == "ran" for c in document.checks)
+    text = f"{number(ran, 'check')} ran"
+    if silent:
+        reasons = sorted({c.reason or "no reason given" for c in silent})
+        text += f", {len(silent):,} could not: {'; '.join(reasons)}"
+    return text
+
+
+def unable(document: Document) -> list[CheckFact]:
+    """Checks that could not run: their silence is not a clean bill."""
+    return [c for c in document.checks if c.status == "could_not_run"]
