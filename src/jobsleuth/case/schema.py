@@ -294,7 +294,7 @@ TABLES: tuple[Table, ...] = (
             Column("title", _S, "One line."),
             Column("severity", _DICT, "error, warning or info: the check's own, findings may differ."),
             Column("status", _DICT, "ran, off or could_not_run."),
-            Column("reason", _S, "Why it could not run or is off; null when it ran."),
+            Column("reason", _S, "Why it could not run or is off; which evidence it had to leave out; else null."),
             Column("findings", _I, "Findings it made."),
             Column("texts", _TEXTMAP, "Section → text: what it finds, why it matters, what to do next, …"),
         ),
@@ -342,5 +342,6 @@ def conform(name: str, table: pa.Table | pa.RecordBatch) -> pa.Table:
             data = table.column(column.name)
             out.append(data if data.type.equals(column.type) else data.cast(column.type))
         else:
-            out.append(pa.chunked_array([pa.nulls(table.num_rows, column.type)]))
+            nulls = pa.nulls(table.num_rows, column.type)  # type: ignore[call-overload]  # stubs want one exact type
+            out.append(pa.chunked_array([nulls]))
     return pa.Table.from_arrays(out, schema=spec.schema)

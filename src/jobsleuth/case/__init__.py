@@ -1,0 +1,18 @@
+"""The saved result of a run: Parquet tables, a manifest, and ways to read them. DuckDB and pandas load on first use."""
+
+from jobsleuth.case.manifest import EvidenceInfo, EvidenceWarning, Manifest
+from jobsleuth.case.reader import Case, open_case
+from jobsleuth.case.schema import SCHEMA_VERSION, TABLES, conform
+from jobsleuth.case.store import CaseWriter
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "TABLES",
+    "Case",
+    "CaseWriter",
+    "EvidenceInfo",
+    "EvidenceWarning",
+    "Manifest",
+    "conform",
+    "open_case",
+]

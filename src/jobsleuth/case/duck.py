@@ -1,0 +1,140 @@
+"""The DuckDB connection over a case: views of its tables, and nothing else within reach."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+
+from jobsleuth import safetext
+from jobsleuth.errors import CaseError
+
+if TYPE_CHECKING:
+    from jobsleuth.case.reader import Case
+
+MEMORY_LIMIT = "1GB"
+"""Above it DuckDB spills to the system's temporary folder."""
+
+_Fields = list[tuple[str, pa.DataType]]
+_EVIDENCE_FIELDS: _Fields = [
+    ("evidence", pa.int32()),
+    ("path", pa.string()),
+    ("sha256", pa.string()),
+    ("bytes", pa.int64()),
+    ("format", pa.string()),
+    ("version", pa.int32()),
+    ("family", pa.string()),
+    ("redis_version", pa.string()),
+    ("as_of", pa.timestamp("ms", tz="UTC")),
+    ("as_of_ms", pa.int64()),
+    ("as_of_source", pa.string()),
+    ("atomic", pa.bool_()),
+    ("checksum", pa.string()),
+    ("fault", pa.string()),
+    ("fault_offset", pa.int64()),
+]
+_WARNINGS_FIELDS: _Fields = [
+    ("evidence", pa.int32()),
+    ("kind", pa.string()),
+    ("message", pa.string()),
+    ("offset", pa.int64()),
+    ("count", pa.int64()),
+]
+
+
+def connect(case: Case) -> duckdb.DuckDBPyConnection:
+    """A new in-memory database with the case's views; see :meth:`Case.connect`."""
+    folder = case.path.absolute()
+    # The spill folder appears only when needed; the random part keeps others from waiting for it.
+    spill = Path(tempfile.gettempdir()) / f"jobsleuth-{secrets.token_hex(8)}"
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "python_enable_replacements": "false",
+            "temp_directory": str(spill),
+            "memory_limit": MEMORY_LIMIT,
+        },
+    )
+    try:
+        connection.execute("SET TimeZone = 'UTC'")
+        # File names are patterns to DuckDB: the folder is named as it is and as a pattern that matches only itself.
+        connection.execute(f"SET allowed_directories = [{_quoted(str(folder))}, {_quoted(_literal(folder))}]")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        for name, files in case.tables.items():
+            listed = ", ".join(_quoted(_literal(folder / name / file.name)) for file in files)
+            connection.execute(
+                f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet([{listed}], hive_partitioning = false)'
+            )
+        _store(connection, "evidence", _evidence(case))
+        _store(connection, "warnings", _warnings(case))
+    except duckdb.Error as error:
+        connection.close()
+        text = safetext.terminal(" ".join(str(error).split()), 300)
+        raise CaseError(f"the case cannot be read: {text}", file=str(case.path)) from error
+    return connection
+
+
+def _store(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
+    connection.register("_given", table)
+    connection.execute(f'CREATE TABLE "{name}" AS SELECT * FROM _given')
+    connection.unregister("_given")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _literal(path: Path) -> str:
+    """The path as a file name pattern that matches only itself."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
+
+
+def _text(text: str | None) -> str | None:
+    """Text that Arrow takes: a path that is not UTF-8 comes from the system with lone surrogates."""
+    return None if text is None else safetext.from_bytes(text.encode("utf-8", "surrogateescape"))
+
+
+def _evidence(case: Case) -> pa.Table:
+    rows = [
+        {
+            "evidence": e.number,
+            "path": _text(e.path),
+            "sha256": e.sha256,
+            "bytes": e.bytes,
+            "format": e.format,
+            "version": e.format_version,
+            "family": e.family,
+            "redis_version": _text(e.redis_version),
+            "as_of": e.as_of_ms,
+            "as_of_ms": e.as_of_ms,
+            "as_of_source": e.as_of_source,
+            "atomic": e.atomic,
+            "checksum": e.checksum.get("status"),
+            "fault": _text(e.fault["message"]) if e.fault else None,
+            "fault_offset": e.fault.get("offset") if e.fault else None,
+        }
+        for e in case.manifest.evidence
+    ]
+    return pa.Table.from_pylist(rows, schema=pa.schema(_EVIDENCE_FIELDS))
+
+
+def _warnings(case: Case) -> pa.Table:
+    rows = [
+        {
+            "evidence": e.number,
+            "kind": w.kind,
+            "message": _text(w.message),
+            "offset": w.offset,
+            "count": w.count,
+        }
+        for e in case.manifest.evidence
+        for w in e.warnings
+    ]
+    return pa.Table.from_pylist(rows, schema=pa.schema(_WARNINGS_FIELDS))

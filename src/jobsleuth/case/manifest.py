@@ -1,0 +1,147 @@
+"""What a case says of itself: where it came from, how it was made, and the hash of everything in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobsleuth.case.schema import SCHEMA_VERSION
+from jobsleuth.errors import CaseError
+
+FILE_NAME = "manifest.json"
+
+
+@dataclass(frozen=True)
+class EvidenceWarning:
+    """Something in the evidence that is odd but did not stop the reading.
+
+    Attributes:
+        kind: short kebab-case kind, e.g. `counts-differ`.
+        message: one sentence, hostile bytes already escaped.
+        offset: byte offset of the first occurrence; None: nowhere in particular.
+        count: how often, or how many it is about; None: a number makes no sense here.
+    """
+
+    kind: str
+    message: str
+    offset: int | None = None
+    count: int | None = None
+
+
+@dataclass
+class EvidenceInfo:
+    """Provenance of one evidence file.
+
+    Attributes:
+        number: the `evidence` column of every table.
+        path: as the user gave it.
+        sha256: hex digest of the whole file.
+        bytes: size of the file.
+        format: `rdb`, …
+        format_version: the format's own version number.
+        family: `redis` or `valkey` where the file tells, else None.
+        magic: the first bytes as text.
+        redis_version: server version the file names, or None.
+        aux: AUX fields as text.
+        as_of_ms: moment the evidence shows, Unix ms; None: unknown.
+        as_of_source: `ctime`, `option` or `unknown`.
+        atomic: whether it shows one instant.
+        checksum: `status` (`ok`, `mismatch`, `absent`, `unverified`, …) and what belongs to it.
+        counts: what was met: keys, databases, opcodes, …
+        databases: database number as text → what was met in it.
+        warnings: what was odd.
+        functions: function libraries stored in the file: name, engine, size.
+        modules: modules whose data the file holds: name, version.
+        fault: `kind`, `message` and `offset` of what ended the reading before the end (salvaged evidence); None: it
+            was read whole.
+    """
+
+    number: int
+    path: str
+    sha256: str
+    bytes: int
+    format: str
+    format_version: int | None = None
+    family: str | None = None
+    magic: str | None = None
+    redis_version: str | None = None
+    aux: dict[str, str] = field(default_factory=dict)
+    as_of_ms: int | None = None
+    as_of_source: str = "unknown"
+    atomic: bool = True
+    checksum: dict[str, Any] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    databases: dict[str, Any] = field(default_factory=dict)
+    warnings: list[EvidenceWarning] = field(default_factory=list)
+    functions: list[dict[str, Any]] = field(default_factory=list)
+    modules: list[dict[str, Any]] = field(default_factory=list)
+    fault: dict[str, Any] | None = None
+
+
+@dataclass
+class Manifest:
+    """The text of `manifest.json`. Same evidence and options, same bytes: it holds no clock and no host name.
+
+    Attributes:
+        version: version of jobsleuth that wrote the case.
+        options: the options of the run that shape its content.
+        evidence: one entry per evidence file, by number.
+        tables: table name → `{"rows": n}`.
+        files: path inside the case, with `/` → `{"sha256": hex, "bytes": n}`; all files but the manifest itself.
+        schema_version: version of the tables' columns, see :mod:`jobsleuth.case.schema`.
+        tool: `jobsleuth`.
+    """
+
+    version: str
+    options: dict[str, Any] = field(default_factory=dict)
+    evidence: list[EvidenceInfo] = field(default_factory=list)
+    tables: dict[str, dict[str, int]] = field(default_factory=dict)
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)
+    schema_version: int = SCHEMA_VERSION
+    tool: str = "jobsleuth"
+
+    def to_json(self) -> str:
+        """Deterministic JSON text: sorted members, ASCII, a newline at the end."""
+        return json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True, ensure_ascii=True) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, file: str | None = None) -> Manifest:
+        """The manifest in a JSON text.
+
+        Raises:
+            CaseError: it is no manifest, or one of a newer jobsleuth whose tables this one does not know.
+        """
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise CaseError(f"the manifest is not JSON: {error}", file=file) from error
+        if not isinstance(data, dict) or data.get("tool") != "jobsleuth":
+            raise CaseError("the manifest was not written by jobsleuth", file=file)
+        version = data.get("schema_version")
+        if not isinstance(version, int) or version > SCHEMA_VERSION:
+            raise CaseError(
+                f"the case has table version {version}, this jobsleuth reads up to {SCHEMA_VERSION}",
+                file=file,
+                hint="open it with the jobsleuth version named in its manifest.json, or a later one",
+            )
+        try:
+            evidence = [_evidence(item) for item in data.get("evidence", [])]
+            manifest = cls(**{**_known(cls, data), "evidence": evidence})
+        except (TypeError, AttributeError) as error:
+            raise CaseError(f"the manifest is incomplete: {error}", file=file) from error
+        if not isinstance(manifest.tables, dict) or not isinstance(manifest.files, dict):
+            raise CaseError("the manifest is incomplete: tables or files are missing", file=file)
+        return manifest
+
+
+def _known(cls: type, data: dict[str, Any]) -> dict[str, Any]:
+    """Members that the dataclass has; a newer writer's additions are passed over."""
+    names = {f.name for f in dataclasses.fields(cls)}
+    return {name: value for name, value in data.items() if name in names}
+
+
+def _evidence(data: dict[str, Any]) -> EvidenceInfo:
+    warnings = [EvidenceWarning(**_known(EvidenceWarning, w)) for w in data.get("warnings", [])]
+    return EvidenceInfo(**{**_known(EvidenceInfo, data), "warnings": warnings})

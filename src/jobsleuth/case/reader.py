@@ -1,0 +1,234 @@
+"""Reading a case: Arrow, pandas, SQL, and whether its files are still what they were."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from jobsleuth import safetext
+from jobsleuth.case.manifest import FILE_NAME, Manifest
+from jobsleuth.case.schema import BY_NAME
+from jobsleuth.errors import CaseError, UsageError
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+
+
+class Case:
+    """A case folder, read-only. Use :func:`open_case`.
+
+    The properties named like tables (`jobs`, `findings`, …) are DataFrames with Arrow-backed columns, read on each
+    access, without the big columns (payload, result, error, rest, …); :meth:`pandas`, :meth:`arrow` and :meth:`sql`
+    give anything.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        self.path = path
+        self.manifest = manifest
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    def __enter__(self) -> Case:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives back what :meth:`query` keeps open; the case can be used again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __repr__(self) -> str:
+        return f"Case({str(self.path)!r})"
+
+    @property
+    def tables(self) -> dict[str, list[Path]]:
+        """Tables the case has → their Parquet files, in row order."""
+        found = {name: sorted((self.path / name).glob("*.parquet")) for name in BY_NAME}
+        return {name: files for name, files in found.items() if files}
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """A new DuckDB connection: a view for each table, and the tables `evidence` and `warnings` of the manifest.
+
+        It reads files of the case folder and nothing else, has no network and cannot load extensions. The caller
+        closes it. Columns called `offset`, `group` and `at` must be quoted in SQL.
+        """
+        from jobsleuth.case.duck import connect
+
+        return connect(self)
+
+    def arrow(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """Rows of a table, all columns or those named, in their order.
+
+        Raises:
+            UsageError: no such table or column.
+            CaseError: a file of the table cannot be read.
+        """
+        files = self.tables.get(table)
+        if files is None:
+            raise UsageError(f"the case has no table {safetext.terminal(table, 80)}", file=str(self.path))
+        wanted = list(columns) if columns is not None else None
+        pieces = []
+        for file in files:
+            try:
+                with pq.ParquetFile(file) as parquet:
+                    names = parquet.schema_arrow.names
+                    missing = [c for c in wanted or () if c not in names]
+                    if missing:
+                        raise UsageError(f"table {table} has no column {safetext.terminal(missing[0], 80)}")
+                    piece = parquet.read(columns=wanted)
+            except (OSError, pa.ArrowException) as error:
+                raise CaseError(f"cannot read the table: {safetext.terminal(str(error), 200)}", file=str(file)) from (
+                    error
+                )
+            pieces.append(piece.select(wanted) if wanted is not None else piece)
+        return pa.concat_tables(pieces)
+
+    def pandas(self, table: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """As :meth:`arrow`, as a DataFrame of Arrow-backed columns; repeated text comes as plain strings."""
+        return _frame(self.arrow(table, columns))
+
+    def query(self, query: str, params: Mapping[str, object] | Sequence[object] | None = None) -> pa.Table:
+        """Result of one SQL query over the tables, as Arrow.
+
+        Raises:
+            UsageError: it is not one reading query, or DuckDB refuses it.
+        """
+        import duckdb
+
+        if self._connection is None:
+            self._connection = self.connect()
+        try:
+            statements = self._connection.extract_statements(query)
+            if len(statements) != 1 or statements[0].type.name not in ("SELECT", "EXPLAIN"):
+                raise UsageError("give one query that reads: select …, from …, describe …")
+            found: pa.Table = self._connection.sql(query, params=params).to_arrow_table()
+            return found
+        except duckdb.Error as error:
+            text = " ".join(str(error).split())
+            raise UsageError(f"SQL: {safetext.terminal(text, 600)}") from error
+
+    def sql(self, query: str, params: Mapping[str, object] | Sequence[object] | None = None) -> pd.DataFrame:
+        """As :meth:`query`, as a DataFrame of Arrow-backed columns."""
+        return _frame(self.query(query, params))
+
+    def verify(self) -> list[str]:
+        """Differences between the manifest and the files of the case and the evidence; empty: none.
+
+        Each is one line, hostile names escaped. Evidence is looked for at the path the user gave, so run it from the
+        same folder if that was relative.
+        """
+        found = []
+        for name, facts in sorted(self.manifest.files.items()):
+            found += _compare(name, self.path / name, facts.get("bytes"), facts.get("sha256"))
+        known = {FILE_NAME, *self.manifest.files}
+        for path in sorted(self.path.rglob("*")):
+            name = path.relative_to(self.path).as_posix()
+            if name not in known and not path.is_dir():
+                found.append(f"{safetext.terminal(name)}: not in the manifest")
+        for info in self.manifest.evidence:
+            found += _compare(f"evidence {info.number}: {info.path}", Path(info.path), info.bytes, info.sha256)
+        return found
+
+    @property
+    def jobs(self) -> pd.DataFrame:
+        """One row for every job id seen."""
+        return self._small("jobs")
+
+    @property
+    def membership(self) -> pd.DataFrame:
+        """Which structure holds which id."""
+        return self._small("membership")
+
+    @property
+    def queues(self) -> pd.DataFrame:
+        """One row per queue."""
+        return self._small("queues")
+
+    @property
+    def workers(self) -> pd.DataFrame:
+        """Servers, workers, locks, leases, consumers."""
+        return self._small("workers")
+
+    @property
+    def schedules(self) -> pd.DataFrame:
+        """Repeatable jobs and schedulers."""
+        return self._small("schedules")
+
+    @property
+    def relations(self) -> pd.DataFrame:
+        """Links between jobs."""
+        return self._small("relations")
+
+    @property
+    def events(self) -> pd.DataFrame:
+        """Entries of event streams."""
+        return self._small("events")
+
+    @property
+    def keys(self) -> pd.DataFrame:
+        """Every key of the evidence."""
+        return self._small("keys")
+
+    @property
+    def checks(self) -> pd.DataFrame:
+        """Every check and whether it ran."""
+        return self._small("checks")
+
+    @property
+    def findings(self) -> pd.DataFrame:
+        """What does not add up."""
+        return self._small("findings")
+
+    def _small(self, table: str) -> pd.DataFrame:
+        return self.pandas(table, BY_NAME[table].small_columns)
+
+
+def open_case(path: str | Path) -> Case:
+    """Opens a case folder.
+
+    Raises:
+        CaseError: there is none at `path`, or it is damaged or newer than this jobsleuth.
+    """
+    folder = Path(path)
+    file = folder / FILE_NAME
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = "there is no case here" if not file.exists() else f"its manifest cannot be read: {error}"
+        hint = "jobsleuth analyze DUMP --out CASE makes one"
+        raise CaseError(reason, file=str(path), hint=hint) from error
+    return Case(folder, Manifest.from_json(text, file=str(file)))
+
+
+def _frame(table: pa.Table) -> pd.DataFrame:
+    import pandas as pd
+
+    # pandas has no text methods for Arrow dictionaries.
+    for index, column in enumerate(table.schema):
+        if pa.types.is_dictionary(column.type):
+            plain = table.column(index).cast(column.type.value_type)
+            table = table.set_column(index, column.name, plain)
+    return table.to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def _compare(label: str, path: Path, size: Any, sha256: Any) -> list[str]:
+    label = safetext.terminal(label)
+    try:
+        if not path.is_file():
+            return [f"{label}: not there"]
+        if path.stat().st_size != size:
+            return [f"{label}: {path.stat().st_size:,} bytes, the manifest says {size:,}"]
+        with path.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
+                return [f"{label}: its content changed"]
+    except OSError as error:
+        return [f"{label}: cannot be read: {error.strerror}"]
+    return []

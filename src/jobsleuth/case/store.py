@@ -1,0 +1,257 @@
+"""Writing a case: rows stream into Parquet part files in a hidden folder that becomes the case by one rename."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from jobsleuth.case.manifest import FILE_NAME, Manifest
+from jobsleuth.case.reader import Case
+from jobsleuth.case.schema import BY_NAME, TABLES, Table, conform
+from jobsleuth.errors import CaseError
+
+PART_BYTES = 32 << 20
+"""Arrow bytes after which a part file is closed: bounds memory, and makes parts that are encoded in parallel."""
+PART_ROWS = 1 << 20
+ROW_GROUP_ROWS = 1 << 17
+"""DuckDB reads a row group per thread; its own unit is 122,880 rows."""
+_WRITERS = 2
+_IN_FLIGHT = _WRITERS + 1
+_JUDGED = ("checks", "findings")
+
+
+@dataclass
+class _Pending:
+    """Rows of one table that wait for their part file."""
+
+    pieces: list[pa.Table] = field(default_factory=list)
+    nbytes: int = 0
+    rows: int = 0
+    parts: int = 0
+    total: int = 0
+
+
+class CaseWriter:
+    """Writes a case; use it as a context manager.
+
+    Nothing is at `out` before :meth:`finish` returns, and nothing is left behind when the block ends without it.
+    Part files are encoded by background threads; rows keep their order, and equal rows in equal pieces give equal
+    bytes. Meant for one thread.
+
+    Raises:
+        CaseError: `out` exists (without `force`), is no case (with it), or cannot be written.
+    """
+
+    def __init__(self, out: Path, force: bool = False) -> None:
+        self._out = Path(out)
+        self._target = Path(os.path.realpath(out))
+        self._force = force
+        self._pending = {table.name: _Pending() for table in TABLES}
+        self._files: dict[str, dict[str, object]] = {}
+        self._futures: list[Future[tuple[str, dict[str, object]]]] = []
+        self._slots = threading.BoundedSemaphore(_IN_FLIGHT)
+        self._done = False
+
+    @property
+    def folder(self) -> Path:
+        """The hidden folder the case is built in; files put here become part of the case."""
+        return self._folder
+
+    def __enter__(self) -> CaseWriter:
+        self._refuse_existing()
+        try:
+            self._folder = _sibling(self._target, "partial")
+            self._folder.mkdir()
+        except OSError as error:
+            raise self._failed(error) from error
+        self._pool = ThreadPoolExecutor(_WRITERS, thread_name_prefix="jobsleuth-parquet")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        if not self._done:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def append(self, table_name: str, table: pa.Table | pa.RecordBatch) -> None:
+        """Adds rows to a table; columns not given are null. Blocks while the writers are behind.
+
+        Raises:
+            KeyError: no such table or column.
+            CaseError: an earlier part could not be written.
+        """
+        pending = self._pending[table_name]
+        piece = conform(table_name, table)
+        if piece.num_rows == 0:
+            return
+        pending.pieces.append(piece)
+        pending.rows += piece.num_rows
+        pending.total += piece.num_rows
+        pending.nbytes += piece.nbytes
+        if pending.nbytes >= PART_BYTES or pending.rows >= PART_ROWS:
+            self._flush(table_name)
+
+    def preview(self, manifest: Manifest) -> Case:
+        """A case over the rows so far, for the checks; `checks` and `findings` are not in it until they have rows."""
+        self._settle([t for t in TABLES if t.name not in _JUDGED])
+        return Case(self._folder, replace(manifest, tables=self._rows(), files=dict(self._files)))
+
+    def finish(self, manifest: Manifest) -> Case:
+        """Writes what is left and the manifest, and puts the case in its place.
+
+        `tables` and `files` of the manifest given are filled in.
+        """
+        self._settle(TABLES)
+        manifest.tables = self._rows()
+        try:
+            for path in sorted(self._folder.rglob("*")):
+                name = path.relative_to(self._folder).as_posix()
+                if path.is_file() and name != FILE_NAME and name not in self._files:
+                    self._files[name] = hashed(path)
+            manifest.files = {name: dict(self._files[name]) for name in sorted(self._files)}
+            (self._folder / FILE_NAME).write_text(manifest.to_json(), encoding="ascii")
+            self._publish()
+        except OSError as error:
+            raise self._failed(error) from error
+        self._done = True
+        return Case(self._out, manifest)
+
+    def _rows(self) -> dict[str, dict[str, int]]:
+        return {name: {"rows": pending.total} for name, pending in self._pending.items()}
+
+    def _flush(self, name: str) -> None:
+        pending = self._pending[name]
+        self._raise_failures()
+        path = self._folder / name / f"part-{pending.parts:05d}.parquet"
+        table = pa.concat_tables(pending.pieces) if pending.pieces else BY_NAME[name].schema.empty_table()
+        if pending.pieces:
+            pending.parts += 1
+        pending.pieces, pending.nbytes, pending.rows = [], 0, 0
+        self._slots.acquire()
+        try:
+            future = self._pool.submit(_write_part, BY_NAME[name], table, path)
+        except BaseException:
+            self._slots.release()
+            raise
+        future.add_done_callback(lambda _: self._slots.release())
+        self._futures.append(future)
+
+    def _settle(self, tables: tuple[Table, ...] | list[Table]) -> None:
+        """Every row on disk, and at least one file for each of `tables`."""
+        for name, pending in self._pending.items():
+            if pending.pieces:
+                self._flush(name)
+        for table in tables:
+            # An empty table's only file is `part-00000`, which a later row would replace.
+            if not self._pending[table.name].parts:
+                self._flush(table.name)
+        for future in self._futures:
+            self._collect(future)
+        self._futures = []
+
+    def _raise_failures(self) -> None:
+        while self._futures and self._futures[0].done():
+            self._collect(self._futures.pop(0))
+
+    def _collect(self, future: Future[tuple[str, dict[str, object]]]) -> None:
+        try:
+            name, facts = future.result()
+        except OSError as error:  # pyarrow raises OSError for file trouble, too
+            raise self._failed(error) from error
+        self._files[name] = facts
+
+    def _refuse_existing(self) -> None:
+        if not os.path.lexists(self._target):
+            if not self._target.parent.is_dir():
+                raise CaseError(
+                    "cannot write the case: its parent folder does not exist",
+                    file=str(self._out),
+                    hint=f"create {self._target.parent} first",
+                )
+            return
+        if not self._force:
+            raise CaseError("the output exists", file=str(self._out), hint="choose another name, or give --force")
+        if not _replaceable(self._target):
+            raise CaseError(
+                "the output exists and is not a case: it is left alone",
+                file=str(self._out),
+                hint="--force replaces only a case that jobsleuth wrote",
+            )
+
+    def _publish(self) -> None:
+        if not os.path.lexists(self._target):
+            self._folder.rename(self._target)
+            return
+        self._refuse_existing()
+        aside = _sibling(self._target, "old")
+        self._target.rename(aside)
+        try:
+            self._folder.rename(self._target)
+        except OSError:
+            aside.rename(self._target)
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def _failed(self, error: OSError) -> CaseError:
+        return CaseError(
+            f"cannot write the case: {error.strerror or error}",
+            file=str(self._out),
+            hint="check that the folder is writable and the disk has room",
+        )
+
+
+def hashed(path: Path) -> dict[str, object]:
+    """`sha256` and `bytes` of a file, as the manifest lists them."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"sha256": digest, "bytes": path.stat().st_size}
+
+
+def _sibling(target: Path, suffix: str) -> Path:
+    """A hidden name beside `target`, on the same file system, so that a rename is atomic."""
+    return target.parent / f".{target.name}.{secrets.token_hex(4)}.{suffix}"
+
+
+def _replaceable(path: Path) -> bool:
+    if not path.is_dir():
+        return False
+    if not any(path.iterdir()):
+        return True
+    try:
+        data = json.loads((path / FILE_NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(data, dict) and data.get("tool") == "jobsleuth"
+
+
+def _write_part(spec: Table, table: pa.Table, path: Path) -> tuple[str, dict[str, object]]:
+    """One Parquet file. Dictionaries of pieces are made one, else the writer would fall back to plain text."""
+    path.parent.mkdir(exist_ok=True)
+    repeated: list[str] = []
+    for column in spec.columns:
+        if pa.types.is_dictionary(column.type):
+            repeated.append(column.name)
+        elif pa.types.is_map(column.type):
+            repeated.append(f"{column.name}.key_value.key")
+    pq.write_table(
+        table.unify_dictionaries(),
+        path,
+        row_group_size=ROW_GROUP_ROWS,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=repeated,  # type: ignore[arg-type]  # the stubs know only bool
+        write_statistics=spec.small_columns,
+    )
+    return f"{spec.name}/{path.name}", hashed(path)
