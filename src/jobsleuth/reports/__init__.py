@@ -7,6 +7,11 @@ from importlib import import_module
 from typing import cast
 
 from jobsleuth.reports.document import SEVERITIES, Document, Finding, at_or_above, document
+from jobsleuth.reports.picture import JobRef, Picture, find_jobs, picture
+from jobsleuth.reports.rows import jsonable, records
+from jobsleuth.reports.story import picture_lines, story
+from jobsleuth.reports.text import Line, lines
+from jobsleuth.reports.words import moment, number
 
 FORMATS = {
     "text": "text",
@@ -18,7 +23,27 @@ FORMATS = {
 }
 """Format → module of this room whose `render` makes it."""
 
-__all__ = ["FORMATS", "SEVERITIES", "Document", "Finding", "at_or_above", "document", "render"]
+__all__ = [
+    "FORMATS",
+    "SEVERITIES",
+    "Document",
+    "Finding",
+    "JobRef",
+    "Line",
+    "Picture",
+    "at_or_above",
+    "document",
+    "find_jobs",
+    "jsonable",
+    "lines",
+    "moment",
+    "number",
+    "picture",
+    "picture_lines",
+    "records",
+    "render",
+    "story",
+]
 
 
 def render(report: Document, fmt: str) -> Iterator[str]:

@@ -204,7 +204,7 @@ def document(
     connection = case.connect()
     try:
         connection.register("given_findings", findings)
-        ordered = connection.execute(
+        ordered = connection.sql(
             f"select {_FINDING_COLUMNS} from given_findings order by {_RANK}, check_id, evidence, db, dialect,"
             " namespace, queue, length(job_id), job_id, key, message"
         ).to_arrow_table()

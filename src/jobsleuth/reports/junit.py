@@ -33,15 +33,13 @@ def render(document: Document) -> Iterator[str]:
     totals = f'tests="{len(checks)}" failures="{failures}" errors="0" skipped="{skipped}" time="0"'
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
     yield f'<testsuites name="jobsleuth" {totals}>\n'
-    yield f' <testsuite name={_attribute(document.case)} {totals}{stamp}>\n'
+    yield f" <testsuite name={_attribute(document.case)} {totals}{stamp}>\n"
     for check in checks:
         yield from _case(check, counts.get(check.id, {}), found.get(check.id, []), failing)
     yield " </testsuite>\n</testsuites>\n"
 
 
-def _case(
-    check: CheckFact, counts: dict[str, int], findings: list[Finding], failing: tuple[str, ...]
-) -> Iterator[str]:
+def _case(check: CheckFact, counts: dict[str, int], findings: list[Finding], failing: tuple[str, ...]) -> Iterator[str]:
     yield f'  <testcase classname="jobsleuth.{check.id[:2]}" name={_attribute(f"{check.id} {check.title}")} time="0">\n'
     total = sum(counts.values())
     if check.status == "could_not_run":

@@ -83,7 +83,12 @@ def _result(finding: Finding, rules: dict[str, int], paths: dict[int, str]) -> d
         "message": {"text": terminal(finding.message)},
         "locations": [location] if location else [],
         "partialFingerprints": {"finding/v1": _fingerprint(finding)},
-        "properties": {"certainty": finding.certainty, "dialect": finding.dialect, "key": finding.key, "db": finding.db},
+        "properties": {
+            "certainty": finding.certainty,
+            "dialect": finding.dialect,
+            "key": finding.key,
+            "db": finding.db,
+        },
     }
     if finding.check_id in rules:
         result["ruleIndex"] = rules[finding.check_id]
@@ -92,7 +97,15 @@ def _result(finding: Finding, rules: dict[str, int], paths: dict[int, str]) -> d
 
 def _fingerprint(finding: Finding) -> str:
     """Same check, same job: same fingerprint in tomorrow's snapshot, whatever file it comes from."""
-    same = [finding.check_id, finding.dialect, finding.namespace, finding.queue, finding.job_id, finding.key, finding.db]
+    same = [
+        finding.check_id,
+        finding.dialect,
+        finding.namespace,
+        finding.queue,
+        finding.job_id,
+        finding.key,
+        finding.db,
+    ]
     return hashlib.sha256(json.dumps(same).encode()).hexdigest()
 
 

@@ -70,13 +70,14 @@ def lines(document: Document, *, width: int = 110, everything: bool = False) -> 
         yield from _queues(document, width)
     yield ()
     for silent in unable(document):
-        yield from _wrapped(f"{silent.id} could not run: {silent.reason or 'no reason given'}", width, style="dim")
-    yield from _wrapped("What this can't tell: " + "; ".join(map(terminal, document.limits)) + ".", width, style="dim")
+        yield from wrapped(f"{silent.id} could not run: {silent.reason or 'no reason given'}", width, style="dim")
+    yield from wrapped("What this can't tell: " + "; ".join(map(terminal, document.limits)) + ".", width, style="dim")
 
 
 def _evidence(fact: EvidenceFact, width: int) -> Iterator[Line]:
     info = fact.info
-    server = f" ({info.family.capitalize()} {terminal(info.redis_version, 20)})" if info.redis_version else ""
+    family = (info.family or "server").capitalize()
+    server = f" ({family} {terminal(info.redis_version, 20)})" if info.redis_version else ""
     status = str(info.checksum.get("status", "unverified"))
     taken = f"taken {moment(info.as_of_ms)} UTC" if info.as_of_ms is not None else "taken at an unknown time"
     yield (
@@ -90,10 +91,10 @@ def _evidence(fact: EvidenceFact, width: int) -> Iterator[Line]:
         offset = info.fault.get("offset")
         at = f" at byte {offset:,}" if offset is not None else ""
         told = terminal(str(info.fault.get("message", "cannot be read on")))
-        yield from _wrapped(f"salvaged: {told}{at}. What follows is lost.", width, style="error")
+        yield from wrapped(f"salvaged: {told}{at}. What follows is lost.", width, style="error")
     for warning in info.warnings[:_WARNINGS]:
         times = f" ({warning.count:,} times)" if warning.count and warning.count > 1 else ""
-        yield from _wrapped(f"note: {terminal(warning.message)}{times}", width, style="warning")
+        yield from wrapped(f"note: {terminal(warning.message)}{times}", width, style="warning")
     if len(info.warnings) > _WARNINGS:
         yield ((f"and {len(info.warnings) - _WARNINGS:,} more notes: table warnings in the case", "warning"),)
 
@@ -147,7 +148,7 @@ def _group(document: Document, nth: int, group: Group, width: int) -> Iterator[L
         (f"{where}{_which(document, group)} · {group.count:,} · {group.certainty} · ", "plain"),
         (group.severity, group.severity),
     )
-    yield from _wrapped(terminal(group.examples[0].message), width, indent=4)
+    yield from wrapped(terminal(group.examples[0].message), width, indent=4)
     ids = [e for e in group.examples if e.job_id is not None]
     if ids:
         names = ", ".join(terminal(str(e.job_id), 40) for e in ids)
@@ -182,7 +183,7 @@ def _next_command(document: Document, finding: Finding) -> str:
 def _findings(document: Document, width: int) -> Iterator[Line]:
     for finding in document.findings:
         where = f"{terminal(finding.place, 50)}: " if finding.place else ""
-        yield from _wrapped(
+        yield from wrapped(
             f"{finding.severity} {finding.check_id} {where}{terminal(finding.message)} ({finding.certainty})",
             width,
             style=finding.severity,
@@ -228,9 +229,7 @@ def fitted(rows: Sequence[Sequence[str]], width: int) -> list[list[str]]:
     widths = [max(cells(row[i]) for row in rows) for i in range(len(rows[0]))]
     spare = width - sum(widths[1:]) - 2 * (len(widths) - 1)
     widths[0] = min(widths[0], max(12, spare))
-    return [
-        [_padded(text, widths[i], left=i in (0, len(row) - 1)) for i, text in enumerate(row)] for row in rows
-    ]
+    return [[_padded(text, widths[i], left=i in (0, len(row) - 1)) for i, text in enumerate(row)] for row in rows]
 
 
 def _padded(text: str, width: int, *, left: bool) -> str:
@@ -249,7 +248,7 @@ def cells(text: str) -> int:
     )
 
 
-def _wrapped(text: str, width: int, *, style: str = "plain", indent: int = 0, hang: int = 0) -> Iterator[Line]:
+def wrapped(text: str, width: int, *, style: str = "plain", indent: int = 0, hang: int = 0) -> Iterator[Line]:
     pad = " " * indent
     for piece in textwrap.wrap(
         text,

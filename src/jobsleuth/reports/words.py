@@ -10,7 +10,7 @@ _SIZES = ("bytes", "KB", "MB", "GB", "TB")
 
 
 def moment(ms: int, *, iso: bool = False) -> str:
-    """A Unix time in ms as UTC text; milliseconds only where they are not zero. `iso` for machines: always three digits.
+    """A Unix time in ms as UTC text, milliseconds only where they are not zero; `iso` (for machines) always has them.
 
     A time that no calendar holds (scores are free numbers) stays a number of milliseconds.
     """

@@ -1,0 +1,1 @@
+"""The shell: parses words, calls the API, prints, and alone decides exit codes."""

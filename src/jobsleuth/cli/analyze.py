@@ -1,0 +1,99 @@
+"""`jobsleuth analyze`: the main job."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobsleuth.cli import output
+from jobsleuth.cli.options import JsonOption, Threshold
+from jobsleuth.errors import UsageError
+
+EXAMPLE = "Example:  jobsleuth analyze dump.rdb --out case"
+
+_FOR_SECONDS = 100_000_000_000
+"""A bare number below this is Unix seconds, above it milliseconds: the border is the year 5138, or 1973."""
+
+
+def command(
+    evidence: Annotated[
+        list[Path], typer.Argument(metavar="EVIDENCE...", help="RDB file, or several.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="CASE", help="Folder to make.", show_default=False)],
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing case.")] = False,
+    salvage: Annotated[
+        bool, typer.Option("--salvage", help="Use what stands before the damage in a broken file.")
+    ] = False,
+    as_of: Annotated[
+        str | None,
+        typer.Option("--as-of", metavar="TIME", help="When the snapshot was taken: ISO 8601 with zone, or Unix time."),
+    ] = None,
+    prefix: Annotated[
+        list[str] | None, typer.Option("--prefix", metavar="P", help="A BullMQ prefix in use; may be repeated.")
+    ] = None,
+    payload: Annotated[
+        str, typer.Option("--payload", metavar="full|head:N|none", help="How much of each payload the case keeps.")
+    ] = "full",
+    fail_on: Annotated[
+        Threshold, typer.Option("--fail-on", help="Exit 1 when a finding is this severe or worse.")
+    ] = Threshold.NEVER,
+    json: JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary, no progress.")] = False,
+) -> None:
+    """Make a case from a snapshot: tables of every job, findings about what does not add up."""
+    limit = _payload_limit(payload)
+    as_of_ms = None if as_of is None else _unix_ms(as_of)
+    from jobsleuth.pipeline import AnalyzeOptions, analyze
+    from jobsleuth.reports import document, lines, render
+
+    options = AnalyzeOptions(
+        force=force, salvage=salvage, as_of_ms=as_of_ms, prefixes=tuple(prefix or ()), payload_limit=limit
+    )
+    with output.progress(quiet) as progress:
+        case = analyze(evidence, out, options, progress)
+    report = document(case, fail_on=fail_on)
+    if json:
+        output.write(render(report, "json"))
+    elif not quiet:
+        output.show(lines(report, width=output.width()))
+        output.show([(), (("The case: ", "plain"), (str(out), "strong"))])
+    raise typer.Exit(1 if report.failing else 0)
+
+
+def _payload_limit(text: str) -> int | None:
+    """Bytes of each payload to keep; None: all.
+
+    Raises:
+        UsageError: not `full`, `none` or `head:N`.
+    """
+    if text == "full":
+        return None
+    if text == "none":
+        return 0
+    found = re.fullmatch(r"head:([0-9]{1,12})", text)
+    if found is None:
+        raise UsageError(f"--payload {text!r} is not full, none or head:N", hint="e.g. --payload head:200")
+    return int(found[1])
+
+
+def _unix_ms(text: str) -> int:
+    """A time as Unix ms. A time without a zone is refused: nobody can say later which one was meant.
+
+    Raises:
+        UsageError: no time, or one without a zone.
+    """
+    if re.fullmatch(r"[0-9]{1,15}", text):
+        given = int(text)
+        return given * 1000 if given < _FOR_SECONDS else given
+    hint = "e.g. --as-of 2026-03-02T02:14:07Z"
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"--as-of {text!r} is not a time", hint=hint) from None
+    if when.tzinfo is None:
+        raise UsageError(f"--as-of {text!r} has no time zone", hint=hint)
+    return int((when - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)

@@ -1,0 +1,48 @@
+"""`jobsleuth explain`: what a check means."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from jobsleuth.cli import output
+from jobsleuth.cli.options import JsonOption
+
+EXAMPLE = "Example:  jobsleuth explain MB001"
+
+
+def command(
+    check: Annotated[
+        str | None, typer.Argument(metavar="[CHECK]", help="Id of a check; all are listed without.", show_default=False)
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Explain a check: what it finds, why it matters, what to do next, what could make it a false alarm."""
+    from jobsleuth.checks import all_checks, find_check
+
+    checks = all_checks() if check is None else [find_check(check.upper())]
+    if json:
+        found = [
+            {
+                "id": c.id,
+                "name": c.name,
+                "title": c.title,
+                "severity": c.severity,
+                "dialects": list(c.dialects),
+                "texts": c.texts(),
+                "sql": c.sql,
+            }
+            for c in checks
+        ]
+        output.dump(found if check is None else found[0])
+        return
+    if check is None:
+        output.table(["check", "severity", "title"], [[c.id, c.severity, c.title] for c in checks])
+        return
+    only = checks[0]
+    about = ", ".join(only.dialects) or "every library"
+    output.show([((f"{only.id} {only.title}", "strong"),), ((f"{only.name} · {only.severity} · {about}", "dim"),)])
+    for heading, text in only.texts().items():
+        output.show([(), ((heading, "strong"),), *(((f"  {line}".rstrip(), "plain"),) for line in text.splitlines())])
+    output.show([(), (("SQL", "strong"),), *(((f"  {line}", "plain"),) for line in only.sql.strip().splitlines())])

@@ -1,0 +1,52 @@
+"""`jobsleuth job`: one job, told."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated
+
+import typer
+
+from jobsleuth.cli import output
+from jobsleuth.cli.options import CaseArgument, JsonOption
+from jobsleuth.errors import UsageError
+from jobsleuth.safetext import terminal
+
+EXAMPLE = "Example:  jobsleuth job case 48211 --queue emails"
+
+
+def command(
+    case: CaseArgument,
+    job_id: Annotated[str, typer.Argument(metavar="ID", help="Job id.", show_default=False)],
+    queue: Annotated[str | None, typer.Option("--queue", help="Queue name, or namespace/queue.")] = None,
+    namespace: Annotated[str | None, typer.Option("--namespace", help="BullMQ prefix, or asynq.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Tell one job's story: record, where its id is, lock and holder, kin, schedule, events, findings."""
+    from jobsleuth.api import open_case
+    from jobsleuth.reports import find_jobs, picture, picture_lines, story
+
+    opened = open_case(case)
+    found = find_jobs(opened, job_id, queue, namespace)
+    if not found:
+        where = f" in queue {terminal(queue)}" if queue is not None else ""
+        raise UsageError(
+            f"no job {terminal(job_id, 80)}{where}",
+            file=str(case),
+            hint=f"jobsleuth jobs {shlex.quote(str(case))} lists the ids",
+        )
+    if len({(ref.namespace, ref.queue) for ref in found}) > 1:
+        places = ", ".join(terminal(ref.place, 60) for ref in found)
+        raise UsageError(
+            f"job {terminal(job_id, 80)} exists in several queues: {places}",
+            file=str(case),
+            hint=f"say which: --queue {shlex.quote(terminal(found[0].place))}",
+        )
+    # The same queue in several databases or files: all of them, one after the other.
+    pictures = [picture(opened, ref) for ref in found]
+    if json:
+        output.dump([{**p.facts(), "story": story(p)} for p in pictures])
+        return
+    for nth, one in enumerate(pictures):
+        output.show([()] if nth else [])
+        output.show(picture_lines(one, output.width()))

@@ -1,0 +1,77 @@
+"""Assembles the commands and turns what goes wrong into one line and an exit code: 0 fine, 1 findings, 2 unusable."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Annotated
+
+import typer
+
+from jobsleuth import __version__
+from jobsleuth.cli import analyze, cat, check, explain, job, jobs, output, queues, sql, verify
+from jobsleuth.errors import JobsleuthError
+
+UNUSABLE = 2
+_TERMINATED = 143
+_DEBUG = "JOBSLEUTH_DEBUG"
+
+app = typer.Typer(
+    name="jobsleuth",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (analyze, check, queues, jobs, job, sql, explain, cat, verify):
+    app.command(module.__name__.rpartition(".")[2], epilog=module.EXAMPLE)(module.command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"jobsleuth {__version__}")
+        raise typer.Exit
+
+
+@app.callback(epilog="Example:  jobsleuth analyze dump.rdb --out case")
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Where did this job actually go? Reads a copied Redis snapshot, never a live server.
+
+    Makes a case of it: tables of BullMQ and Asynq jobs, and findings about everything that does not add up.
+    """
+
+
+def run() -> None:
+    """The console entry: runs the command line and exits."""
+    if hasattr(signal, "SIGPIPE"):
+        # Whoever read us has seen enough (`| head`): end as other tools do, quietly.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    # An orderly end, so that a half-built case is removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    sys.exit(main())
+
+
+def main() -> int:
+    """Runs the command line and returns the exit code; no exception leaves it."""
+    try:
+        app()
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else UNUSABLE if done.code else 0
+    except JobsleuthError as problem:
+        output.error(problem)
+    except OSError as problem:
+        output.error(JobsleuthError(problem.strerror or str(problem), file=problem.filename))
+    except MemoryError:
+        output.error(JobsleuthError("out of memory", hint="ask for fewer rows, or use a machine with more"))
+    except Exception as problem:
+        if os.environ.get(_DEBUG):
+            raise
+        told = f"unexpected {type(problem).__name__}: {problem}"
+        output.error(JobsleuthError(told, hint=f"this is a fault of jobsleuth; {_DEBUG}=1 shows where"))
+    return UNUSABLE

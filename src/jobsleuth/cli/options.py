@@ -1,0 +1,50 @@
+"""Arguments and options that several commands share, and the words they may take."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Threshold(StrEnum):
+    """Least severity that makes a command exit 1."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+    NEVER = "never"
+
+
+class ReportFormat(StrEnum):
+    """Formats of a report."""
+
+    TEXT = "text"
+    JSON = "json"
+    JUNIT = "junit"
+    SARIF = "sarif"
+    GITHUB = "github"
+    MARKDOWN = "markdown"
+
+
+class RowFormat(StrEnum):
+    """Formats of rows."""
+
+    TABLE = "table"
+    CSV = "csv"
+    NDJSON = "ndjson"
+    JSON = "json"
+
+
+CaseArgument = Annotated[
+    Path, typer.Argument(metavar="CASE", help="Case folder that `jobsleuth analyze` made.", show_default=False)
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
+RowFormatOption = Annotated[RowFormat, typer.Option("--format", help="Format of the rows.")]
+
+
+def row_format(fmt: RowFormat, json: bool) -> RowFormat:
+    """`--json` is short for `--format json`."""
+    return RowFormat.JSON if json else fmt

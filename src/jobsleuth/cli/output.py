@@ -1,0 +1,194 @@
+"""The one printer: reports, rows, errors and progress, to a terminal or a pipe.
+
+Text from the evidence is escaped here at the latest and never read as markup. Colour and width are rich's business and
+obey NO_COLOR; a pipe gets plain lines of any length.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
+
+from jobsleuth.cli.options import RowFormat
+from jobsleuth.errors import JobsleuthError
+from jobsleuth.safetext import csv_cell, from_bytes, terminal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import Console
+
+    from jobsleuth.pipeline import Progress
+    from jobsleuth.reports import Line
+
+_STYLES = {
+    "plain": "",
+    "strong": "bold",
+    "dim": "dim",
+    "ok": "green",
+    "error": "bold red",
+    "warning": "yellow",
+    "info": "cyan",
+    "command": "cyan",
+}
+_PIPE_WIDTH = 110
+_ENDLESS = 100_000
+_CELL = 200
+_STAGES = {"index": "reading keys", "extract": "decoding jobs", "check": "checking"}
+
+
+def console(stream: TextIO | None = None) -> Console:
+    """A console that takes text as it is: no markup, no emoji codes, no guessed highlights."""
+    from rich.console import Console
+
+    return Console(file=stream or sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def width() -> int:
+    """Columns to fill: the terminal's, or COLUMNS, or a comfortable number for a file."""
+    return max(40, console().width) if _has_width() else _PIPE_WIDTH
+
+
+def _has_width() -> bool:
+    return sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+
+
+def show(lines: Iterable[Line]) -> None:
+    """Styled lines on standard output."""
+    from rich.text import Text
+
+    out = console()
+    for line in lines:
+        out.print(Text.assemble(*((text, _STYLES[style]) for text, style in line)), soft_wrap=True)
+
+
+def write(pieces: Iterable[str]) -> None:
+    """Ready-made text on standard output."""
+    for piece in pieces:
+        sys.stdout.write(piece)
+
+
+def dump(value: Any) -> None:
+    """One JSON value, ASCII only, so that no terminal obeys what is in it."""
+    sys.stdout.write(json.dumps(value, indent=1) + "\n")
+
+
+def rows(found: pa.Table, fmt: RowFormat, *, total: int | None = None, more: str = "") -> None:
+    """Rows in the format wanted.
+
+    Args:
+        found: the rows.
+        fmt: table, CSV, NDJSON or JSON.
+        total: rows there are in all, where `found` holds only the first of them; a table says so.
+        more: how to see the rest.
+    """
+    from jobsleuth.reports import jsonable, moment, records
+
+    names = found.column_names
+    if fmt is RowFormat.TABLE:
+        _table(names, list(records(found, moment)), total, more)
+        return
+    values = records(found, lambda ms: moment(ms, iso=True))
+    if fmt is RowFormat.CSV:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow([csv_cell(name) for name in names])
+        writer.writerows([_csv(value) for value in row] for row in values)
+        return
+    objects = (dict(zip(names, map(jsonable, row), strict=True)) for row in values)
+    write((f"{json.dumps(item)}\n" for item in objects) if fmt is RowFormat.NDJSON else _array(objects))
+
+
+def table(names: Sequence[str], found: Sequence[Sequence[Any]]) -> None:
+    """A small table of ready values."""
+    _table(names, found, None, "")
+
+
+def error(problem: JobsleuthError) -> None:
+    """One line that says what, where and why; one that says what to do."""
+    lines = [f"jobsleuth: {terminal(str(problem))}"]
+    if problem.hint:
+        lines.append(f"  {terminal(problem.hint[:1].upper() + problem.hint[1:])}")
+    sys.stderr.write("\n".join(lines) + "\n")
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Progress | None]:
+    """A progress bar on standard error while the block runs, and only where somebody watches."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=console(sys.stderr), transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def report(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(_STAGES.get(stage, stage), total=total)
+            bar.update(tasks[stage], completed=done, total=total)
+
+        yield report
+
+
+def _csv(value: Any) -> str | int | float | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None or isinstance(value, int | float):
+        return value
+    return csv_cell(_text(value))
+
+
+def _text(value: Any) -> str:
+    from jobsleuth.reports import jsonable
+
+    if isinstance(value, bytes):
+        return from_bytes(value)
+    return value if isinstance(value, str) else json.dumps(jsonable(value), ensure_ascii=False)
+
+
+def _array(objects: Iterable[Any]) -> Iterator[str]:
+    yield "["
+    comma = ""
+    for item in objects:
+        yield f"{comma}\n {json.dumps(item)}"
+        comma = ","
+    yield "\n]\n"
+
+
+def _table(names: Sequence[str], found: Sequence[Sequence[Any]], total: int | None, more: str) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from jobsleuth.reports import number
+
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
+    for nth, name in enumerate(names):
+        numeric = bool(found) and all(type(row[nth]) in (int, float, type(None)) for row in found)
+        grid.add_column(Text(terminal(name)), justify="right" if numeric else "left", no_wrap=True, overflow="ellipsis")
+    for row in found:
+        grid.add_row(*(Text(_cell(value)) for value in row))
+    out = console()
+    if not _has_width():
+        out.width = _ENDLESS
+    out.print(grid)
+    told = number(len(found), "row") if total in (None, len(found)) else f"{len(found):,} of {total:,} rows; {more}"
+    out.print(Text(told, "dim"))
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value) if not value.is_integer() or abs(value) > 1e15 else str(int(value))
+    return terminal(_text(value), _CELL)

@@ -1,0 +1,72 @@
+"""Arrow rows as plain values that every format can write: exact for machines, harmless for people."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_AT_ONCE = 4096
+_PER_MS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
+
+
+def records(table: pa.Table, moment: Callable[[int], Any]) -> Iterator[list[Any]]:
+    """Rows as lists of str, int, float, bool, bytes, list, dict or None.
+
+    Args:
+        table: any Arrow rows.
+        moment: how a time in Unix ms is written. Times go through it rather than through `datetime`, which cannot hold
+            what a hostile score can.
+    """
+    for batch in table.to_batches(max_chunksize=_AT_ONCE):
+        yield from (list(row) for row in zip(*(_values(column, moment) for column in batch.columns), strict=True))
+
+
+def jsonable(value: Any) -> Any:
+    """A value of :func:`records` as JSON holds it: bytes as text where they are UTF-8, else ``{"b64": …}``."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            return {"b64": base64.b64encode(value).decode("ascii")}
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, list):
+        return [jsonable(v) for v in value]
+    if isinstance(value, dict):
+        return {k: jsonable(v) for k, v in value.items()}
+    return value
+
+
+def _values(array: Any, moment: Callable[[int], Any]) -> list[Any]:
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return _values(array.dictionary_decode(), moment)
+    if pa.types.is_timestamp(kind):
+        times, over = _PER_MS[kind.unit]
+        return [None if v is None else moment(v * times // over) for v in array.cast(pa.int64()).to_pylist()]
+    if pa.types.is_map(kind):
+        pairs = pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)]))
+        as_lists = _values(array.cast(pairs), moment)
+        return [None if v is None else {str(p["key"]): p["value"] for p in v} for v in as_lists]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        inner = iter(_values(pc.list_flatten(array), moment))
+        lengths = pc.list_value_length(array).to_pylist()
+        return [None if n is None else [next(inner) for _ in range(n)] for n in lengths]
+    if pa.types.is_struct(kind):
+        fields = [_values(pc.struct_field(array, [i]), moment) for i in range(kind.num_fields)]
+        names = [kind.field(i).name for i in range(kind.num_fields)]
+        rows = zip(*fields, strict=True) if fields else iter([()] * len(array))
+        valid = array.is_valid().to_pylist()
+        return [dict(zip(names, row, strict=True)) if ok else None for row, ok in zip(rows, valid, strict=True)]
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        return list(array.to_pylist())
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return list(array.to_pylist())
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return list(array.to_pylist())
+    return [None if v is None else str(v) for v in array.to_pylist()]
