@@ -1,0 +1,77 @@
+//! Payloads of the DUMP command: one value, its version and a checksum.
+
+use crate::context::{Context, Limits};
+use crate::crc;
+use crate::decode::Decoder;
+use crate::error::{Error, ErrorKind, Result};
+use crate::header::Family;
+use crate::input::{Input, SliceInput};
+use crate::kind::{Encoding, Kind, MetaClass, Shape};
+use crate::opcode;
+use crate::parse::Reader;
+use crate::visit::Visitor;
+
+/// What a payload says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DumpInfo {
+    pub family: Family,
+    pub version: u32,
+    pub rdb_type: u8,
+    pub kind: Kind,
+    /// As the type alone tells it.
+    pub encoding: Encoding,
+    pub key_meta: Vec<MetaClass>,
+}
+
+/// Version and checksum.
+const TRAILER: usize = 10;
+
+/// Checks a payload and hands the pieces of its value to `v`.
+///
+/// # Errors
+/// A wrong checksum (0 is no exception here), a version newer than known, damage, bytes left over.
+pub fn decode_dump<V: Visitor>(payload: &[u8], limits: Limits, v: &mut V) -> Result<DumpInfo> {
+    let len = payload.len() as u64;
+    let Some((body, trailer)) = payload.split_last_chunk::<TRAILER>() else {
+        let kind = match len {
+            0 => ErrorKind::Empty,
+            _ => ErrorKind::Truncated { needed: (TRAILER as u64).saturating_sub(len) },
+        };
+        return Err(Error::new(0, kind));
+    };
+    let [low, high, sum @ ..] = *trailer;
+    let version = u32::from(u16::from_le_bytes([low, high]));
+    let stored = u64::from_le_bytes(sum);
+    let computed = crc::of(payload.get(..payload.len() - 8).unwrap_or_default());
+    if stored != computed {
+        return Err(Error::new(len - 8, ErrorKind::Checksum { stored, computed }));
+    }
+    let family = Family::of_version(version);
+    if version > family.newest_known() && !limits.allow_newer {
+        let magic = "a DUMP payload".to_string();
+        return Err(Error::new(len - TRAILER as u64, ErrorKind::UnsupportedVersion { magic, version }));
+    }
+    let ctx = Context::new(family, version, limits);
+    let mut input = SliceInput::new(body, 0);
+    let mut key_meta = Vec::new();
+    let mut rdb_type = input.u8()?;
+    if rdb_type == opcode::KEY_META && family == Family::Redis {
+        opcode::key_meta(&mut Reader { input: &mut input, rules: (&ctx).into() }, &mut key_meta)?;
+        rdb_type = input.u8()?;
+    }
+    let Some(shape) = Shape::of(family, version, rdb_type) else {
+        return Err(Error::new(input.offset().saturating_sub(1), ErrorKind::UnknownType(rdb_type)));
+    };
+    let (mut kind, encoding) = shape.names();
+    if shape == Shape::Module {
+        let mut r = Reader { input: &mut input, rules: (&ctx).into() };
+        if crate::kind::ModuleId(r.peek_length()?).is_vectorset() {
+            kind = Kind::Vectorset;
+        }
+    }
+    Decoder::default().decode(&ctx, rdb_type, &mut input, v)?;
+    if input.remaining() > 0 {
+        return Err(Error::corrupt(input.offset(), "bytes between the value and its trailer"));
+    }
+    Ok(DumpInfo { family, version, rdb_type, kind, encoding, key_meta })
+}

@@ -1,0 +1,139 @@
+//! JSON text, written byte by byte.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// A byte string: text where it is UTF-8, else base64 in an object.
+pub(crate) fn bytes(out: &mut Vec<u8>, value: &[u8]) {
+    match simdutf8::basic::from_utf8(value) {
+        Ok(text) => self::text(out, text),
+        Err(_) => {
+            out.extend_from_slice(b"{\"b64\":\"");
+            base64(out, value);
+            out.extend_from_slice(b"\"}");
+        }
+    }
+}
+
+fn base64(out: &mut Vec<u8>, value: &[u8]) {
+    // In whole groups of three bytes, so that no padding stands but at the end.
+    let mut chunk = [0; 4096];
+    for part in value.chunks(3072) {
+        if let Ok(n) = STANDARD.encode_slice(part, &mut chunk) {
+            out.extend_from_slice(chunk.get(..n).unwrap_or_default());
+        }
+    }
+}
+
+/// A string. Besides what JSON demands, all is escaped that a terminal could take for a command or that turns the
+/// direction of writing, so that the file can be looked at safely.
+pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        let clean = clean_prefix(rest);
+        let (head, tail) = rest.split_at_checked(clean).unwrap_or((rest, &[]));
+        out.extend_from_slice(head);
+        rest = match tail.first() {
+            None => &[],
+            Some(_) => escape(out, tail),
+        };
+    }
+    out.push(b'"');
+}
+
+#[inline]
+fn is_suspect(b: u8) -> bool {
+    // 0xc2 leads the control characters U+0080 to U+009F, 0xe2 the marks of direction.
+    b < 0x20 || b == b'"' || b == b'\\' || b == 0x7f || b == 0xc2 || b == 0xe2
+}
+
+/// Bytes up to the first that may need escaping.
+#[inline]
+fn clean_prefix(bytes: &[u8]) -> usize {
+    const STEP: usize = 16;
+    let mut n = 0;
+    for chunk in bytes.chunks_exact(STEP) {
+        // No early exit inside: this way it is a handful of vector instructions.
+        if chunk.iter().fold(false, |any, &b| any | is_suspect(b)) {
+            break;
+        }
+        n += STEP;
+    }
+    n + bytes.get(n..).unwrap_or_default().iter().take_while(|&&b| !is_suspect(b)).count()
+}
+
+/// Writes the character at the start, escaped if need be; what follows it.
+fn escape<'a>(out: &mut Vec<u8>, bytes: &'a [u8]) -> &'a [u8] {
+    let used = match bytes {
+        [b'"', ..] => simple(out, b'"'),
+        [b'\\', ..] => simple(out, b'\\'),
+        [b'\n', ..] => simple(out, b'n'),
+        [b'\r', ..] => simple(out, b'r'),
+        [b'\t', ..] => simple(out, b't'),
+        [b @ (0..0x20 | 0x7f), ..] => code(out, u32::from(*b), 1),
+        [0xc2, b @ 0x80..0xa0, ..] => code(out, u32::from(*b), 2),
+        [0xe2, 0x80, b @ (0x8e | 0x8f | 0xa8..=0xae), ..] => code(out, 0x2000 | u32::from(b - 0x80), 3),
+        [0xe2, 0x81, b @ 0xa6..=0xa9, ..] => code(out, 0x2040 | u32::from(b - 0x80), 3),
+        [b, ..] => {
+            out.push(*b);
+            1
+        }
+        [] => 0,
+    };
+    bytes.get(used..).unwrap_or_default()
+}
+
+fn simple(out: &mut Vec<u8>, letter: u8) -> usize {
+    out.extend_from_slice(&[b'\\', letter]);
+    1
+}
+
+fn code(out: &mut Vec<u8>, unit: u32, used: usize) -> usize {
+    out.extend_from_slice(format!("\\u{unit:04x}").as_bytes());
+    used
+}
+
+/// An integer.
+pub(crate) fn int(out: &mut Vec<u8>, n: impl itoa::Integer) {
+    out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
+}
+
+pub(crate) fn int_or_null(out: &mut Vec<u8>, n: Option<impl itoa::Integer>) {
+    match n {
+        Some(n) => int(out, n),
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    fn of(value: &[u8]) -> String {
+        let mut out = Vec::new();
+        super::bytes(&mut out, value);
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Each class of bytes comes out as JSON says it must, at any place in a chunk.
+    #[test]
+    fn escapes() {
+        assert_eq!(of(b"plain"), "\"plain\"");
+        assert_eq!(of(b"q\"b\\n\nr\rt\t\x00\x1b[31m\x7f"), r#""q\"b\\n\nr\rt\t\u0000\u001b[31m\u007f""#);
+        assert_eq!(of("\u{9b}\u{a0}é".as_bytes()), "\"\\u009b\u{a0}é\"");
+        assert_eq!(of("a\u{202e}b\u{2067}c\u{2013}\u{2028}".as_bytes()), "\"a\\u202eb\\u2067c\u{2013}\\u2028\"");
+        assert_eq!(of("日本語😀".as_bytes()), "\"日本語😀\"");
+        for n in 0..40 {
+            assert_eq!(of(&[&vec![b'x'; n][..], b"\n"].concat()), format!("\"{}\\n\"", "x".repeat(n)));
+        }
+    }
+
+    /// What is not UTF-8 is base64, with padding at the end only.
+    #[test]
+    fn not_text() {
+        assert_eq!(of(b"\xff"), r#"{"b64":"/w=="}"#);
+        assert_eq!(of(b"\xed\xa0\x80"), r#"{"b64":"7aCA"}"#);
+        let long = of(&[0xff; 10_000]);
+        assert_eq!(long.len(), r#"{"b64":""}"#.len() + 10_000_usize.div_ceil(3) * 4);
+        assert!(!long.trim_end_matches("==\"}").contains('='));
+    }
+}

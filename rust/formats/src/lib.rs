@@ -1,0 +1,46 @@
+//! Reads snapshots of Redis (RDB versions 1 to 15) and Valkey (80, 81) and DUMP payloads.
+//!
+//! A file is read in two ways that share all code: a [`Walker`] goes over its items and passes over the values, which
+//! gives an index; [`decode`] reads one value at a known offset and hands its pieces to a [`Visitor`]. Nothing here
+//! trusts a length, a count or an offset in a file: damaged or hostile bytes give an [`Error`] with the offset and the
+//! key, within bounded memory.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+
+mod context;
+mod crc;
+mod decode;
+mod dump;
+mod encoding;
+mod error;
+mod hash;
+mod header;
+mod input;
+mod json;
+mod kind;
+mod lines;
+mod lzf;
+mod module;
+mod ndjson;
+mod number;
+mod opcode;
+mod parse;
+mod skip;
+mod stream;
+mod visit;
+mod walk;
+
+pub use context::{Context, Limits, Templates};
+pub use decode::{Decoder, decode};
+pub use dump::{DumpInfo, decode_dump};
+pub use error::{Error, ErrorKind, Fault, Result};
+pub use header::{Family, Frame, Header};
+pub use input::{FileInput, Input, SliceInput};
+pub use kind::{Encoding, Kind, MetaClass, ModuleId};
+pub use ndjson::{CatFailure, CatOptions, CatSummary, cat};
+pub use visit::{
+    ArrayMeta, ModuleValue, StreamConsumer, StreamGroup, StreamId, StreamIdempotence, StreamMeta, StreamMeta7,
+    StreamPending, VectorsetMeta, Visitor,
+};
+pub use walk::{Checksum, Function, Item, KeyEntry, Walker};
