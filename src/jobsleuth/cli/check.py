@@ -21,11 +21,12 @@ def command(
     everything: Annotated[bool, typer.Option("--all", help="Text: every finding, not three of each kind.")] = False,
 ) -> None:
     """Judge a case with the checks of this jobsleuth; nothing in the case changes."""
-    from jobsleuth.api import check, open_case
+    from jobsleuth.case import open_case
+    from jobsleuth.checks import run_checks
     from jobsleuth.reports import document, lines, render
 
     opened = open_case(case)
-    judged = check(opened)
+    judged = run_checks(opened)
     report = document(opened, checks=judged.checks, findings=judged.findings, fail_on=fail_on)
     if fmt is ReportFormat.TEXT:
         output.show(lines(report, width=output.width(), everything=everything))

@@ -23,7 +23,7 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """Tell one job's story: record, where its id is, lock and holder, kin, schedule, events, findings."""
-    from jobsleuth.api import open_case
+    from jobsleuth.case import open_case
     from jobsleuth.reports import find_jobs, picture, picture_lines, story
 
     opened = open_case(case)

@@ -34,8 +34,7 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """List jobs. Payloads and results are left out; `jobsleuth job` and `jobsleuth sql` show them."""
-    from jobsleuth.api import open_case
-    from jobsleuth.case import TABLES
+    from jobsleuth.case import TABLES, open_case
 
     wanted = row_format(fmt, json)
     small = next(t for t in TABLES if t.name == "jobs").small_columns

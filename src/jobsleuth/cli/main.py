@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from jobsleuth import __version__
 from jobsleuth.cli import analyze, cat, check, explain, job, jobs, output, queues, sql, verify
 from jobsleuth.errors import JobsleuthError
 
@@ -31,6 +30,8 @@ for module in (analyze, check, queues, jobs, job, sql, explain, cat, verify):
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from jobsleuth import __version__
+
         typer.echo(f"jobsleuth {__version__}")
         raise typer.Exit
 

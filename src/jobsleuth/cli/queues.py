@@ -18,7 +18,7 @@ _ORDER = "order by evidence, db, dialect, namespace, queue"
 
 def command(case: CaseArgument, fmt: RowFormatOption = RowFormat.TABLE, json: JsonOption = False) -> None:
     """Show the queues: layout, jobs by state, oldest waiting job, findings."""
-    from jobsleuth.api import open_case
+    from jobsleuth.case import open_case
 
     wanted = row_format(fmt, json)
     columns = _FOR_PEOPLE if wanted is RowFormat.TABLE else "*"

@@ -19,6 +19,6 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """Ask in SQL: jobs, membership, queues, workers, schedules, relations, events, keys, checks, findings, evidence."""
-    from jobsleuth.api import open_case
+    from jobsleuth.case import open_case
 
     output.rows(open_case(case).query(query), row_format(fmt, json))

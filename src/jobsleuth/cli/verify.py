@@ -13,7 +13,7 @@ EXAMPLE = "Example:  jobsleuth verify case"
 
 def command(case: CaseArgument, json: JsonOption = False) -> None:
     """Compare the case's files, and the evidence where it still lies, with the hashes in the manifest."""
-    from jobsleuth.api import open_case
+    from jobsleuth.case import open_case
 
     opened = open_case(case)
     differences = opened.verify()

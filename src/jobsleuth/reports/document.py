@@ -226,7 +226,7 @@ def document(
             "select evidence, count(*), count(*) filter (where dialect is not null) from keys group by evidence"
         ).fetchall()
         first_events = connection.execute(
-            "select namespace, queue, epoch_ms(min(at)) from events group by all order by all"
+            'select namespace, queue, epoch_ms(min("at")) from events group by all order by all'
         ).fetchall()
     finally:
         connection.close()

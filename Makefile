@@ -1,0 +1,106 @@
+# make demo   sets up and runs the main job on a fixture
+# make test   sets up everything and runs every check and test
+# Needs Python 3.11+ and a Rust toolchain; everything else is fetched into .venv (and, as root, what tests run: see setup-tools).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+DEMO ?= .demo
+DEMO_EVIDENCE := fixtures/bullmq/v5-crash-locks-expired/evidence.rdb fixtures/asynq/faults-0.26.0/evidence.rdb
+CARGO := cargo --locked
+MANIFEST := --manifest-path rust/Cargo.toml
+RUST_SOURCES := $(shell find rust -name '*.rs' -not -path '*/target/*') $(wildcard rust/Cargo.* rust/*/Cargo.toml)
+
+.PHONY: help demo test check lint types rust pytest docs golden fixtures bench clean setup-tools
+
+help:
+	@sed -n '1,3p' Makefile; echo "other targets: lint types rust pytest docs golden fixtures bench clean"
+
+# ---- setting up
+
+$(BIN)/python:
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "jobsleuth needs Python 3.11 or later; say which: make PYTHON=/path/to/python" >&2; exit 2; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || $(MAKE) --no-print-directory venv-package
+	"$(PYTHON)" -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+
+# Debian ships venv apart from Python.
+.PHONY: venv-package
+venv-package:
+	@if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	  apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv >/dev/null; \
+	else echo "Python's venv module is missing; on Debian: apt install python3-venv" >&2; exit 2; fi
+
+$(VENV)/.installed: $(BIN)/python pyproject.toml $(RUST_SOURCES)
+	@command -v cargo >/dev/null || { echo "a Rust toolchain is needed: https://rustup.rs" >&2; exit 2; }
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --group dev
+	@touch $@
+
+# What the tests run for real. Absent and not root: the tests that need it skip, and say so.
+setup-tools:
+	@missing=(); \
+	command -v redis-server >/dev/null || missing+=(redis-server); \
+	command -v npm >/dev/null || missing+=(nodejs npm); \
+	command -v go >/dev/null || missing+=(golang-go); \
+	if [ $${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	  echo "installing $${missing[*]}"; \
+	  DEBIAN_FRONTEND=noninteractive apt-get update -qq; \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null \
+	    || echo "could not install them: tests that need them skip" >&2; \
+	elif [ $${#missing[@]} -gt 0 ]; then echo "not installed: $${missing[*]}; tests that need them skip" >&2; fi
+
+# ---- the two commands
+
+demo: $(VENV)/.installed
+	@mkdir -p $(DEMO)
+	$(BIN)/jobsleuth analyze $(DEMO_EVIDENCE) --out $(DEMO)/case --force
+
+test: setup-tools
+	@$(MAKE) --no-print-directory lint types rust
+	@$(MAKE) --no-print-directory pytest
+
+# ---- the parts of it
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
+	cargo fmt $(MANIFEST) --all --check
+	$(CARGO) clippy $(MANIFEST) --workspace --all-targets --quiet -- -D warnings
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+rust: $(VENV)/.dev
+	$(CARGO) test $(MANIFEST) --workspace --quiet
+
+pytest: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2
+
+# ---- made from the code
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m jobsleuth_docs
+
+golden: $(VENV)/.dev
+	$(BIN)/python -m pytest tests -q --update-golden
+
+fixtures:
+	fixtures/make/bullmq/make.sh
+	fixtures/make/asynq/make.sh
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) $(DEMO) rust/target .mypy_cache .ruff_cache .pytest_cache
