@@ -1,0 +1,34 @@
+"""Asynq (Go): task hashes, the structures that hold task ids, leases, servers. Facts and their sources: NOTES.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from jobsleuth.dialects.asynq.grammar import claim
+from jobsleuth.dialects.asynq.tables import tables
+from jobsleuth.dialects.base import Options
+from jobsleuth.keyspace import Claims, Keyspace
+
+
+class Asynq:
+    """The dialect of https://github.com/hibiken/asynq."""
+
+    name = "asynq"
+    title = "Asynq"
+
+    def claim(self, keyspace: Keyspace, free: npt.NDArray[np.bool_], options: Options) -> Claims:
+        """See :meth:`jobsleuth.dialects.base.Dialect.claim`."""
+        return claim(keyspace, free, options)
+
+    def tables(
+        self, keyspace: Keyspace, claims: Claims, options: Options
+    ) -> Iterator[tuple[str, pa.Table | pa.RecordBatch]]:
+        """See :meth:`jobsleuth.dialects.base.Dialect.tables`."""
+        return tables(keyspace, claims, options)
+
+
+DIALECT = Asynq()

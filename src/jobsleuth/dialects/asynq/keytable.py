@@ -1,0 +1,58 @@
+"""The keys of the evidence with the little that both claim and tables ask of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from jobsleuth.keyspace import Keyspace, Rows
+
+
+class KeyTable:
+    """Names, databases, types, sizes and expiry of keys, by ascending row numbers."""
+
+    def __init__(self, keyspace: Keyspace) -> None:
+        keys = keyspace.keys
+        self.live = keyspace.live
+        self.name: pa.ChunkedArray = keys.column("key")
+        self.db: npt.NDArray[np.int64] = keys.column("db").to_numpy()
+        self.expire_at: pa.ChunkedArray = keys.column("expire_at")
+        self._elements: pa.ChunkedArray = keys.column("elements")
+        kinds = keys.column("type").unify_dictionaries()
+        self._kinds: list[str] = kinds.chunk(0).dictionary.to_pylist() if kinds.num_chunks else []
+        codes = [chunk.indices.to_numpy().astype(np.int8) for chunk in kinds.chunks]
+        self._kind: npt.NDArray[np.int8] = np.concatenate(codes) if codes else np.empty(0, np.int8)
+
+    def names(self, rows: Rows) -> pa.ChunkedArray:
+        """Key names of the rows."""
+        return take(self.name, rows)
+
+    def elements(self, rows: Rows) -> npt.NDArray[np.int64]:
+        """Elements of each key, 0 where the evidence does not say."""
+        found: npt.NDArray[np.int64] = take(self._elements, rows).fill_null(0).to_numpy().astype(np.int64)
+        return found
+
+    def has_type(self, rows: Rows, *kinds: str) -> npt.NDArray[np.bool_]:
+        """Whether each key has one of the types."""
+        codes = [code for code, kind in enumerate(self._kinds) if kind in kinds]
+        return np.isin(self._kind[rows], codes)
+
+    def present(self, rows: Rows, *kinds: str) -> Rows:
+        """Those of the rows whose keys had not expired at the snapshot and have one of the types."""
+        return rows[self.live[rows] & self.has_type(rows, *kinds)]
+
+    def type_of(self, row: int) -> str:
+        """Type of one key."""
+        return self._kinds[int(self._kind[row])]
+
+
+def take(column: pa.ChunkedArray, rows: Rows) -> pa.ChunkedArray:
+    """Values of the rows, ascending, chunk by chunk: Arrow's own take would first join a whole chunked column."""
+    out, start = [], 0
+    for chunk in column.chunks:
+        low, high = np.searchsorted(rows, (start, start + len(chunk)))
+        if low < high:
+            out.append(chunk.take(pa.array(rows[low:high] - start)))
+        start += len(chunk)
+    return pa.chunked_array(out, column.type)

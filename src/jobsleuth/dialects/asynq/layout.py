@@ -1,0 +1,87 @@
+"""Which release wrote a queue. The library stores its version nowhere, so the keys have to tell (NOTES.md, "Layouts").
+
+Fingerprints are ordered from the newest release to the oldest; the first that is found decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Traces:
+    """What a queue shows.
+
+    Attributes:
+        roles: roles of its keys that had not expired.
+        shown: features that its tasks' records show (see `jobs.Jobs`).
+        global_keys: whether its list is a global one, `asynq:queues:<queue>`.
+        whole_messages: messages that its structures hold themselves, by role.
+    """
+
+    roles: frozenset[str]
+    shown: frozenset[str]
+    global_keys: bool
+    whole_messages: dict[str, int]
+
+
+_GROUPS = {"groups", "group", "aggregation_set", "aggregation_sets"}
+
+
+def _old_tasks(t: Traces) -> bool:
+    return "timeout" in t.shown or ("deadlines" in t.roles and "lease" not in t.roles)
+
+
+_MODERN: tuple[tuple[str, str, Callable[[Traces], bool]], ...] = (
+    ("asynq 0.26+", "tasks with headers", lambda t: "headers" in t.shown),
+    ("asynq 0.23+", "groups", lambda t: bool(_GROUPS & t.roles) or "group" in t.shown),
+    ("asynq 0.22+", "a lease for active tasks", lambda t: "lease" in t.roles),
+    (
+        "asynq 0.20–0.21",
+        "a running total of processed tasks, and tasks with their own timeout field or deadlines",
+        lambda t: "processed" in t.roles and _old_tasks(t),
+    ),
+    (
+        "asynq 0.19.1–0.21",
+        "tasks with both pending_since and a timeout field",
+        lambda t: {"pending_since", "timeout"} <= t.shown,
+    ),
+    (
+        "asynq 0.19–0.21",
+        "completed tasks or results beside a timeout field or deadlines",
+        lambda t: _old_tasks(t) and ("completed" in t.roles or bool({"result", "completed_at"} & t.shown)),
+    ),
+    ("asynq 0.18–0.21", "tasks with their own timeout field, or deadlines and no lease", _old_tasks),
+    ("asynq 0.22+", "tasks without a timeout field", lambda t: "message" in t.shown),
+    ("asynq 0.18+", "structures that hold task ids", lambda t: bool({"job", "pending", "completed"} & t.roles)),
+)
+_JSON: tuple[tuple[str, str, Callable[[Traces], bool]], ...] = (
+    ("asynq 0.2–0.11", "a global list asynq:queues:<queue> of whole messages", lambda t: t.global_keys),
+    ("asynq 0.14–0.17", "whole messages, among them archived ones", lambda t: "messages_archived" in t.roles),
+    ("asynq 0.12–0.17", "structures that hold whole messages", lambda t: bool(t.whole_messages)),
+)
+
+
+def infer(traces: Traces) -> tuple[str, list[str]]:
+    """(layout, why): the layout's name and the sentences that support or qualify it."""
+    whole = {role: count for role, count in sorted(traces.whole_messages.items()) if count}
+    listed = ", ".join(f"{count} {role.removeprefix('messages_')}" for role, count in whole.items())
+    for name, why, fits in _MODERN:
+        if fits(traces):
+            notes = [why]
+            if "deadlines" in traces.roles and "lease" in traces.roles:
+                notes.append(
+                    "deadlines beside leases: an upgrade from before 0.22 that may have left active tasks behind"
+                )
+            if "timeout" in traces.shown and name.endswith("+"):
+                notes.append("some tasks carry the timeout field of a producer before 0.22")
+            if listed:
+                notes.append(f"whole messages of releases before 0.18 beside task ids, not decoded: {listed}")
+            if "backup" in traces.roles:
+                notes.append("backup keys of an interrupted migration")
+            return name, notes
+    for name, why, fits in _JSON:
+        if fits(traces):
+            return name, [why, *([f"messages not decoded: {listed}"] if listed else [])]
+    return "asynq 0.12+", ["nothing but registration, counters or locks to tell the release by"]
