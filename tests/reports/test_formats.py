@@ -108,7 +108,7 @@ def test_markdown_has_the_verdict_as_heading_and_a_row_a_group(small_case: Case)
     """Heading, then a table with one row per group and one per queue."""
     text = rendered(small_case, "markdown")
     assert text.startswith("## ❌ 6 findings: 5 errors and 1 warning, in 1 of 2 queues\n")
-    assert len([line for line in text.splitlines() if line.startswith("| MB001") or line.startswith("| ST001")]) == 2
+    assert len([line for line in text.splitlines() if line.startswith(("| MB001", "| ST001"))]) == 2
 
 
 @pytest.mark.parametrize("fmt", sorted(FORMATS))

@@ -7,8 +7,10 @@ Names and types of the columns are a promise (see docs/tables/): a change is a c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 SCHEMA_VERSION = 1
 
@@ -17,6 +19,7 @@ _B = pa.binary()
 _I = pa.int64()
 _BOOL = pa.bool_()
 _MS = pa.timestamp("ms", tz="UTC")
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 _DICT = pa.dictionary(pa.int32(), pa.string())
 _TEXTMAP = pa.map_(pa.string(), pa.string())
 _BYTESMAP = pa.map_(pa.string(), pa.binary())
@@ -326,6 +329,9 @@ BY_NAME: dict[str, Table] = {t.name: t for t in TABLES}
 def conform(name: str, table: pa.Table | pa.RecordBatch) -> pa.Table:
     """The table in the order and types of the case table `name`; columns not given become null.
 
+    A time outside the years 1 to 9999, which only a forged or foreign number can mean, becomes null: neither Python nor
+    DuckDB could read the row otherwise. The number itself stays in `score` or `rest`.
+
     Raises:
         KeyError: a column that the case table does not have.
     """
@@ -340,8 +346,19 @@ def conform(name: str, table: pa.Table | pa.RecordBatch) -> pa.Table:
     for column in spec.columns:
         if column.name in table.column_names:
             data = table.column(column.name)
-            out.append(data if data.type.equals(column.type) else data.cast(column.type))
+            data = data if data.type.equals(column.type) else data.cast(column.type)
+            out.append(_on_the_calendar(data) if column.type.equals(_MS) else data)
         else:
             nulls = pa.nulls(table.num_rows, column.type)  # type: ignore[call-overload]  # stubs want one exact type
             out.append(pa.chunked_array([nulls]))
     return pa.Table.from_arrays(out, schema=spec.schema)
+
+
+def _on_the_calendar(times: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
+    numbers: Any = times.cast(pa.int64())
+    bounds: Any = pc.min_max(numbers).as_py()
+    if bounds["min"] is None or (bounds["min"] >= _FIRST_MS and bounds["max"] <= _LAST_MS):
+        return times
+    fits: Any = pc.and_(pc.greater_equal(numbers, pa.scalar(_FIRST_MS)), pc.less_equal(numbers, pa.scalar(_LAST_MS)))
+    kept: pa.ChunkedArray[Any] = pc.if_else(fits, times, pa.scalar(None, _MS))
+    return kept

@@ -52,7 +52,7 @@ def command(
             values.append(value)
     where = f" where {' and '.join(conditions)}" if conditions else ""
     order = f" order by {_order(sort, small)}evidence, db, dialect, namespace, queue, job_id"
-    columns = _FOR_PEOPLE if wanted is RowFormat.TABLE else ", ".join([*small, "error"])
+    columns = _FOR_PEOPLE if wanted is RowFormat.TABLE else ", ".join(f'"{column}"' for column in [*small, "error"])
     opened = open_case(case)
     total: int | None = None
     if wanted is RowFormat.TABLE:

@@ -36,7 +36,8 @@ _STYLES = {
     "command": "cyan",
 }
 _PIPE_WIDTH = 110
-_ENDLESS = 100_000
+_GAP = 3
+_LEAST = 4
 _CELL = 200
 _STAGES = {"index": "reading keys", "extract": "decoding jobs", "check": "checking"}
 
@@ -141,7 +142,8 @@ def _csv(value: Any) -> str | int | float | None:
         return "true" if value else "false"
     if value is None or isinstance(value, int | float):
         return value
-    return csv_cell(_text(value))
+    # For spreadsheets: exact bytes are in the JSON formats.
+    return csv_cell(terminal(_text(value)))
 
 
 def _text(value: Any) -> str:
@@ -169,17 +171,31 @@ def _table(names: Sequence[str], found: Sequence[Sequence[Any]], total: int | No
     from jobsleuth.reports import number
 
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
-    for nth, name in enumerate(names):
-        numeric = bool(found) and all(type(row[nth]) in (int, float, type(None)) for row in found)
-        grid.add_column(Text(terminal(name)), justify="right" if numeric else "left", no_wrap=True, overflow="ellipsis")
-    for row in found:
-        grid.add_row(*(Text(_cell(value)) for value in row))
+    shown = [[Text(_cell(value)) for value in row] for row in found]
+    heads = [Text(terminal(name)) for name in names]
+    widths = [max(text.cell_len for text in column) for column in zip(heads, *shown, strict=True)]
     out = console()
-    if not _has_width():
-        out.width = _ENDLESS
-    out.print(grid)
+    if _has_width():
+        widths = _fitting(widths, out.width - _GAP * (len(widths) - 1))
+    else:
+        out.width = sum(widths) + _GAP * len(widths)
+    for nth, (head, width) in enumerate(zip(heads, widths, strict=True)):
+        kinds = {type(row[nth]) for row in found} - {type(None)}
+        numeric = bool(kinds) and kinds <= {int, float}
+        grid.add_column(head, justify="right" if numeric else "left", width=width, no_wrap=True, overflow="ellipsis")
+    for texts in shown:
+        grid.add_row(*texts)
+    out.print(grid, soft_wrap=False)
     told = number(len(found), "row") if total in (None, len(found)) else f"{len(found):,} of {total:,} rows; {more}"
     out.print(Text(told, "dim"))
+
+
+def _fitting(widths: list[int], available: int) -> list[int]:
+    """The widest columns give way first, down to a few letters."""
+    fitting = list(widths)
+    while sum(fitting) > available and max(fitting) > _LEAST:
+        fitting[fitting.index(max(fitting))] -= 1
+    return fitting
 
 
 def _cell(value: Any) -> str:

@@ -9,7 +9,7 @@ EXAMPLE = "Example:  jobsleuth queues case"
 
 _FOR_PEOPLE = (
     "namespace || '/' || queue as queue, layout, coalesce(library_version, '') as version, paused,"
-    " array_to_string(list_transform(map_entries(counts), x -> x.key || ' ' || x.value), ', ') as jobs,"
+    " array_to_string(list_transform(map_entries(counts), lambda x: x.key || ' ' || x.value), ', ') as jobs,"
     " oldest_waiting_at, last_worker_sign_at, (select count(*) from findings f where f.evidence = q.evidence"
     " and f.db = q.db and f.namespace = q.namespace and f.queue = q.queue) as findings, db"
 )

@@ -170,11 +170,13 @@ def _which(document: Document, group: Group) -> str:
 
 def _next_command(document: Document, finding: Finding) -> str:
     """A command to paste; quoted, so that a hostile id stays an argument."""
-    words = ["jobsleuth", "job", document.case, str(finding.job_id)]
-    if finding.queue is not None:
-        words[2:2] = [f"--queue={finding.queue}"]
-    if str(finding.job_id).startswith("-"):
-        words.insert(-2, "--")
+    queue = [] if finding.queue is None else ["--queue", finding.queue]
+    if finding.queue is not None and finding.queue.startswith("-"):
+        queue = [f"--queue={finding.queue}"]
+    target = [document.case, str(finding.job_id)]
+    # Whatever begins with a dash must not be read as an option.
+    dashed = any(word.startswith("-") for word in target)
+    words = ["jobsleuth", "job", *([*queue, "--", *target] if dashed else [*target, *queue])]
     if any(terminal(w) != w for w in words):
         return f"jobsleuth jobs {shlex.quote(terminal(document.case))}"
     return shlex.join(words)
