@@ -1,0 +1,325 @@
+"""Job hashes, batch by batch: rows of `jobs`, and the relations and workers that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute
+
+from jobsleuth.dialects.bullmq.fields import (
+    COMPLETE,
+    GROUP_FIELDS,
+    JOB_FIELDS,
+    PARKED_FIELDS,
+    SCHEDULE_FIELDS,
+    Fields,
+    job_projection,
+)
+from jobsleuth.dialects.bullmq.grammar import HASH_HEADS
+from jobsleuth.dialects.bullmq.keytable import numbers, valid
+from jobsleuth.dialects.bullmq.reading import Queues, Reading, SplitKeys
+from jobsleuth.dialects.bullmq.relations import relation_table
+from jobsleuth.dialects.bullmq.states import STATES, state_codes
+from jobsleuth.dialects.bullmq.structures import Memberships
+from jobsleuth.dialects.bullmq.tally import Tally
+from jobsleuth.keyspace import Rows
+
+pc: Any = pa.compute
+
+Pieces = Iterator[tuple[str, pa.Table]]
+
+_PLAIN_COLUMNS = (
+    "name",
+    "payload_format",
+    "created_at",
+    "started_at",
+    "finished_at",
+    "max_attempts",
+    "priority",
+    "delay_ms",
+    "error",
+    "stacktrace",
+    "result",
+    "progress",
+    "worker_name",
+    "deferred_failure",
+    "schedule_id",
+    "deduplication_id",
+    "rest",
+)
+_SIGNS = {
+    "attemptsMade": "attempts_made",
+    "atm": "attempts_ended",
+    "ats": "attempts_started",
+    "stalledCounter": "stalled_counter",
+    "stc": "stalled_count",
+    "pb": "worker_name",
+    "defa": "deferred_failure",
+    "deid": "deduplication_id",
+    "rjk": "schedule_id",
+    "parent": "parent_id",
+}
+"""Sign of an era → column whose presence is the sign."""
+
+
+class Jobs:
+    """Streams the hashes that may be jobs, and settles what each is.
+
+    Attributes:
+        schedulers: rows that turned out to be definitions of schedules, ascending. After :meth:`tables`.
+    """
+
+    def __init__(self, reading: Reading, memberships: Memberships, tally: Tally, bull: npt.NDArray[np.bool_]) -> None:
+        self._reading = reading
+        self._memberships = memberships
+        self._tally = tally
+        self._bull = bull
+        self._projection = job_projection(reading.options.payload_limit)
+        self._schedulers: list[Rows] = []
+
+    @property
+    def schedulers(self) -> Rows:
+        """Rows of schedule definitions."""
+        return np.concatenate([np.empty(0, np.int64), *self._schedulers])
+
+    def tables(self) -> Pieces:
+        """Rows of `jobs`, `relations` and `workers`."""
+        reading = self._reading
+        for batch in reading.keyspace.records(reading.rows_of("job"), self._projection):
+            keep = self._settle_roles(batch)
+            if len(keep) < batch.num_rows:
+                batch = batch.take(pa.array(keep))
+            if batch.num_rows:
+                yield from self._records(batch)
+        for ghosts in self._memberships.ghosts():
+            state = state_codes(ghosts.mask, self._bull[ghosts.queue])
+            self._tally.count(ghosts.queue, state)
+            ids, exact = reading.text(ghosts.member)
+            base = pa.array([q.base for q in reading.claims.queues], pa.binary()).take(pa.array(ghosts.queue))
+            key, _ = reading.text(pc.binary_join_element_wise(base, ghosts.member, b":"))
+            yield (
+                "jobs",
+                pa.table(
+                    {
+                        **reading.columns(ghosts.queue),
+                        "job_id": ids,
+                        "job_id_bytes": exact,
+                        "state": _states(state),
+                        "has_record": pa.array(np.zeros(len(state), np.bool_)),
+                        "scheduled_at": _where(state == STATES.index("delayed"), ghosts.due),
+                        "key": key,
+                    }
+                ),
+            )
+
+    def _settle_roles(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+        """Positions of the batch that are jobs; the others get their role."""
+        row = numbers(batch.column("row"), np.int64)
+        has = {field: numbers(batch.column(f"has_{field}"), np.bool_) for field in COMPLETE}
+        whole = has["timestamp"] & (has["name"] | has["data"] | has["opts"])
+        odd = np.flatnonzero(~whole & (self._memberships.mask[row] == 0))
+        if not len(odd):
+            return np.arange(len(row))
+        reading = self._reading
+        head = reading.keyspace.find_prefix(reading.remainders(row[odd]), HASH_HEADS)
+        fields = Fields(batch, odd)
+        dated = has["timestamp"][odd]
+        of_job = fields.only(JOB_FIELDS)
+        schedule = (head == HASH_HEADS.index(b"repeat:")) & ~dated & fields.only(SCHEDULE_FIELDS)
+        parked = (head == HASH_HEADS.index(b"dn:")) & ~dated & fields.only(PARKED_FIELDS)
+        group = (head == HASH_HEADS.index(b"groups:")) & ~dated & (fields.only(GROUP_FIELDS) | ~of_job)
+        roles = reading.claims.role
+        places = [schedule, parked & ~schedule, group]
+        other = ~(schedule | parked | group | of_job)
+        for name, match in zip(("scheduler", "dedup-next", "groups", "unplaced"), [*places, other], strict=True):
+            roles[row[odd[match]]] = reading.claims.role_code(name)
+        queue = reading.claims.queue[row[odd]]
+        self._schedulers.append(row[odd[schedule]])
+        self._tally.sign("iteration count", queue[schedule & fields.any_of(("ic",))])
+        self._tally.sign("parked", queue[parked])
+        not_jobs = np.zeros(len(row), np.bool_)
+        not_jobs[odd] = schedule | parked | group | other
+        return np.flatnonzero(~not_jobs)
+
+    def _records(self, batch: pa.RecordBatch) -> Pieces:
+        reading = self._reading
+        row = numbers(batch.column("row"), np.int64)
+        queue = reading.claims.queue[row]
+        state = state_codes(self._memberships.mask[row], self._bull[queue])
+        ids = reading.remainders(row)
+        job_id, exact = reading.text(ids)
+        key = reading.key_text(row)
+        parents = self._parents(batch, queue)
+        parent_ns, parent_queue, parent_id = parents.spread(len(row))
+        self._add_up(batch, queue, state)
+        yield (
+            "jobs",
+            pa.table(
+                {
+                    **reading.columns(queue),
+                    **{name: batch.column(name) for name in _PLAIN_COLUMNS},
+                    "job_id": job_id,
+                    "job_id_bytes": exact,
+                    "state": _states(state),
+                    "has_record": pa.array(np.ones(len(row), np.bool_)),
+                    "record_complete": pa.array(_all_of(batch)),
+                    "payload": batch.column("payload")
+                    if reading.options.payload_limit != 0
+                    else pa.nulls(len(row), pa.binary()),
+                    "payload_bytes": batch.column("payload_size"),
+                    "scheduled_at": _where(state == STATES.index("delayed"), self._memberships.due(row)),
+                    # The library takes `attemptsMade` first, and no attempt where neither is there.
+                    "attempts": pc.coalesce(
+                        batch.column("attempts_made"), batch.column("attempts_ended"), pa.scalar(0, pa.int64())
+                    ),
+                    "attempts_started": self._zero_unless_bull(batch.column("attempts_started"), queue),
+                    "stalled_count": pc.coalesce(
+                        batch.column("stalled_count"), batch.column("stalled_counter"), pa.scalar(0, pa.int64())
+                    ),
+                    "parent_namespace": parent_ns,
+                    "parent_queue": parent_queue,
+                    "parent_id": parent_id,
+                    "key": key,
+                }
+            ),
+        )
+        yield from self._relations(batch, queue, job_id, key, parents)
+        yield from self._named_workers(batch, queue, state, job_id, key)
+
+    def _zero_unless_bull(self, values: pa.Array, queue: Queues) -> pa.Array:
+        """Bull has no such counter: null is "does not know", elsewhere an absent counter is 0."""
+        zero = pa.array(np.zeros(len(queue), np.int64), mask=self._bull[queue])
+        return pc.coalesce(values, zero)
+
+    def _parents(self, batch: pa.RecordBatch, queue: Queues) -> _Parents:
+        """Parents by `parentKey`, which the library follows; `parent` tells where to divide it."""
+        keys = pc.map_lookup(batch.column("rest"), pa.scalar("parentKey"), "first")
+        at = np.flatnonzero(valid(keys))
+        keys = keys.take(pa.array(at))
+        base = batch.column("parent_base").take(pa.array(at)).cast(pa.binary())
+        ids = batch.column("parent_id").take(pa.array(at))
+        spelled = pc.binary_join_element_wise(base, ids.cast(pa.binary()), b":")
+        agree = numbers(pc.fill_null(pc.equal(spelled, keys), False), np.bool_)
+        db = np.array([q.db for q in self._reading.claims.queues], np.int64)[queue[at]]
+        parts = []
+        for match, split in ((agree, True), (~agree, False)):
+            some = np.flatnonzero(match)
+            pick = pa.array(some)
+            if len(some) and split:
+                parts.append((at[some], self._reading.split_parents(db[some], base.take(pick), ids.take(pick))))
+            elif len(some):
+                parts.append((at[some], self._reading.split_keys(db[some], keys.take(pick))))
+        return _Parents(parts)
+
+    def _relations(
+        self, batch: pa.RecordBatch, queue: Queues, job_id: pa.Array, key: pa.Array, parents: _Parents
+    ) -> Pieces:
+        reading = self._reading
+        for at, split in parents.parts:
+            pick = pa.array(at)
+            yield (
+                "relations",
+                relation_table(
+                    reading,
+                    "parent",
+                    "parentKey",
+                    queue[at],
+                    source=(
+                        reading.namespace_text(queue[at]),
+                        reading.queue_text(queue[at]),
+                        job_id.take(pick),
+                    ),
+                    target=(split.namespace, split.name, split.job_id),
+                    key=key.take(pick),
+                ),
+            )
+        scheduled = np.flatnonzero(valid(batch.column("schedule_id")))
+        if len(scheduled):
+            pick = pa.array(scheduled)
+            names = reading.namespace_text(queue[scheduled]), reading.queue_text(queue[scheduled])
+            yield (
+                "relations",
+                relation_table(
+                    reading,
+                    "schedule",
+                    "rjk",
+                    queue[scheduled],
+                    source=(*names, batch.column("schedule_id").take(pick)),
+                    target=(*names, job_id.take(pick)),
+                    key=key.take(pick),
+                ),
+            )
+
+    def _named_workers(
+        self, batch: pa.RecordBatch, queue: Queues, state: npt.NDArray[np.int8], job_id: pa.Array, key: pa.Array
+    ) -> Pieces:
+        """Workers that took a job that is active still, where they have a name."""
+        some = np.flatnonzero((state == STATES.index("active")) & valid(batch.column("worker_name")))
+        if len(some):
+            pick = pa.array(some)
+            yield (
+                "workers",
+                pa.table(
+                    {
+                        **self._reading.columns(queue[some]),
+                        "kind": pa.array(["worker"] * len(some)),
+                        "worker_id": batch.column("worker_name").take(pick),
+                        "job_id": job_id.take(pick),
+                        "started_at": batch.column("started_at").take(pick),
+                        "key": key.take(pick),
+                    }
+                ),
+            )
+
+    def _add_up(self, batch: pa.RecordBatch, queue: Queues, state: npt.NDArray[np.int8]) -> None:
+        tally = self._tally
+        tally.count(queue, state)
+        tally.ready(queue, state, batch.column("created_at"))
+        tally.activity(queue, batch.column("created_at"))
+        tally.activity(queue, batch.column("started_at"), worker=True)
+        tally.activity(queue, batch.column("finished_at"), worker=True)
+        for sign, column in _SIGNS.items():
+            there = valid(batch.column(column))
+            if there.any():
+                tally.sign(sign, queue[there])
+
+
+class _Parents:
+    """Parents of some jobs of a batch: (positions, parents) once or twice."""
+
+    def __init__(self, parts: list[tuple[npt.NDArray[np.int64], SplitKeys]]) -> None:
+        self.parts = parts
+
+    def spread(self, rows: int) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """namespace, queue and id over all rows of the batch, null where there is no parent."""
+        if not self.parts:
+            none = pa.nulls(rows, pa.string())
+            return none, none, none
+        place = np.full(rows, -1, np.int64)
+        count = 0
+        for at, _ in self.parts:
+            place[at] = np.arange(count, count + len(at))
+            count += len(at)
+        pick = pa.array(place, mask=place < 0)
+        columns = zip(*((s.namespace, s.name, s.job_id) for _, s in self.parts), strict=True)
+        namespace, name, job_id = (pa.concat_arrays(arrays).take(pick) for arrays in columns)
+        return namespace, name, job_id
+
+
+def _all_of(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    out = np.ones(batch.num_rows, np.bool_)
+    for field in COMPLETE:
+        out &= numbers(batch.column(f"has_{field}"), np.bool_)
+    return out
+
+
+def _states(codes: npt.NDArray[np.int8]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(STATES))
+
+
+def _where(condition: npt.NDArray[np.bool_], values: Any) -> Any:
+    return pc.if_else(pa.array(condition), values, pa.scalar(None, values.type))

@@ -1,0 +1,124 @@
+"""Links between jobs that keys of their own record: children of a parent, owners of a deduplication id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from jobsleuth.dialects.bullmq.grammar import SUB_KEYS
+from jobsleuth.dialects.bullmq.keytable import numbers
+from jobsleuth.dialects.bullmq.reading import MS, Queues, Reading
+from jobsleuth.dialects.bullmq.tally import Tally
+
+pc: Any = pa.compute
+
+Pieces = Iterator[tuple[str, pa.Table]]
+Side = tuple[pa.Array, pa.Array, pa.Array]
+"""namespace, queue, id"""
+
+_VIA = {
+    "dependencies": "dependencies",
+    "processed": "processed",
+    "failed-children": "failed",
+    "unsuccessful": "unsuccessful",
+}
+_ENDING = {s.role: s.ending for s in SUB_KEYS}
+
+
+def relation_table(
+    reading: Reading,
+    kind: str,
+    via: str | pa.Array,
+    queue: Queues,
+    *,
+    source: Side,
+    target: Side,
+    key: pa.Array,
+    valid_until: Any = None,
+) -> pa.Table:
+    """Rows of `relations`; `queue` says in whose database the link stands."""
+    count = len(queue)
+    return pa.table(
+        {
+            "dialect": reading.dialect(count),
+            "kind": pa.array([kind] * count),
+            "via": pa.array([via] * count) if isinstance(via, str) else via,
+            "source_namespace": source[0],
+            "source_queue": source[1],
+            "source_id": source[2],
+            "target_namespace": target[0],
+            "target_queue": target[1],
+            "target_id": target[2],
+            "valid_until": valid_until if valid_until is not None else pa.nulls(count, MS),
+            "key": key,
+            "db": reading.columns(queue, dialect=False)["db"],
+        }
+    )
+
+
+def children(reading: Reading, tally: Tally) -> Iterator[tuple[str, pa.Table]]:
+    """Parent relations by `dependencies`, `processed`, `failed` and `unsuccessful`.
+
+    A hash ``<x>:processed`` or ``<x>:failed`` that holds other names than job keys is the job whose id ends so; it gets
+    the role of a job here, before ids are looked up.
+    """
+    claims = reading.claims
+    for role, via in _VIA.items():
+        tail = len(_ENDING[role])
+        sign = {"failed-children": "failed children", "unsuccessful": "unsuccessful"}.get(role, "child map")
+        for batch in reading.keyspace.elements(reading.rows_of(role)):
+            row = numbers(batch.column("row"), np.int64)
+            child = batch.column("member")
+            named = numbers(pc.match_substring(child, ":"), np.bool_)
+            if role in ("processed", "failed-children"):
+                claims.role[row[~named]] = reading.job_code
+                named &= claims.role[row] != reading.job_code
+            some = np.flatnonzero(named)
+            if not len(some):
+                continue
+            row = row[some]
+            queue = claims.queue[row]
+            tally.sign(sign, queue)
+            unique, back = np.unique(row, return_inverse=True)
+            parent, _ = reading.text(reading.remainders(unique, tail))
+            split = reading.split_keys(reading.table.db[row], child.take(pa.array(some)))
+            yield (
+                "relations",
+                relation_table(
+                    reading,
+                    "parent",
+                    via,
+                    queue,
+                    source=(split.namespace, split.name, split.job_id),
+                    target=(reading.namespace_text(queue), reading.queue_text(queue), parent.take(pa.array(back))),
+                    key=reading.key_text(row),
+                ),
+            )
+
+
+def deduplications(reading: Reading, tally: Tally) -> Pieces:
+    """Owners of deduplication ids (``de:<id>``)."""
+    for batch in reading.keyspace.strings(reading.rows_of("dedup")):
+        row = numbers(batch.column("row"), np.int64)
+        queue = reading.claims.queue[row]
+        tally.sign("dedup", queue)
+        heads = reading.lengths[queue] + len(b"de:")
+        name = reading.keyspace.cut(reading.table.names_of(row), heads, np.zeros(len(row), np.int64))
+        names = reading.namespace_text(queue), reading.queue_text(queue)
+        yield (
+            "relations",
+            relation_table(
+                reading,
+                "deduplication",
+                "de",
+                queue,
+                source=(*names, reading.text(name)[0]),
+                target=(*names, reading.text(batch.column("value"))[0]),
+                key=reading.key_text(row),
+                valid_until=reading.table.expiry_of(row).cast(MS),
+            ),
+        )

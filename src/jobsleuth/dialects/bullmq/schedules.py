@@ -1,0 +1,206 @@
+"""Repeatable jobs and job schedulers: members of `repeat` and the hashes that define them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute
+
+from jobsleuth.dialects.bullmq.keytable import chunked, numbers, valid
+from jobsleuth.dialects.bullmq.reading import Queues, Reading, text_map, times
+from jobsleuth.dialects.bullmq.relations import relation_table
+from jobsleuth.dialects.bullmq.states import moments
+from jobsleuth.keyspace import Rows
+
+pc: Any = pa.compute
+
+Pieces = Iterator[tuple[str, pa.Table]]
+
+_TEXT_MAP = pa.map_(pa.string(), pa.string())
+_HEAD = b"repeat:"
+_TEXT_KEY = re.compile(rb"(?s)(?P<name>.*?):(?P<id>[^:]*):(?P<end>\d*):(?P<tz>[^:]*):(?P<spec>.+)")
+"""``name:jobId:endDate:tz:pattern or every``: members before definitions had hashes (and Bull's with a cron line)."""
+_BULL_EVERY = re.compile(rb"(?s)(?P<name>.*?):(?P<id>[^:]*):(?P<end>\d*):(?P<spec>\d+)")
+"""Bull's member of an `every` schedule, without a time zone."""
+
+
+def schedules(reading: Reading, definitions: Rows) -> Pieces:
+    """Rows of `schedules`, and the relation of each member of `repeat` to its current job.
+
+    Args:
+        reading: the evidence.
+        definitions: rows of the hashes that define schedules, ascending.
+    """
+    seen: list[Rows] = []
+    heads = [(db, base + _HEAD) for db, base in reading.prefixes]
+    for batch in reading.keyspace.elements(reading.rows_of("repeat")):
+        if not batch.num_rows:
+            continue
+        row = numbers(batch.column("row"), np.int64)
+        queue = reading.claims.queue[row]
+        found = reading.keyspace.lookup(heads, queue, chunked(batch.column("member")))
+        found = np.where(np.isin(found, definitions), found, -1)
+        seen.append(found)
+        yield from _members(reading, batch, row, queue, found)
+    alone = np.setdiff1d(definitions, np.concatenate(seen)) if seen else definitions
+    for batch in reading.keyspace.records(alone, ()):
+        row = numbers(batch.column("row"), np.int64)
+        queue = reading.claims.queue[row]
+        heads_ = reading.lengths[queue] + len(_HEAD)
+        name = reading.keyspace.cut(reading.table.names_of(row), heads_, np.zeros(len(row), np.int64))
+        details = text_map(reading, batch.column("rest"))
+        yield (
+            "schedules",
+            pa.table(
+                {
+                    **reading.columns(queue),
+                    "schedule_id": reading.text(name)[0],
+                    "spec": _spec(details),
+                    "details": details,
+                    "has_record": pa.array(np.ones(len(row), np.bool_)),
+                    "key": reading.key_text(row),
+                }
+            ),
+        )
+
+
+def _members(reading: Reading, batch: pa.RecordBatch, row: Rows, queue: Queues, found: Rows) -> Pieces:
+    member = batch.column("member")
+    at, known = moments(numbers(batch.column("score"), np.float64))
+    schedule_id, _ = reading.text(member)
+    details = _details(reading, found)
+    current = _current_jobs(reading, queue, member, at, known, found)
+    job_id, _ = reading.text(current)
+    base = pa.array([q.base + b":" + _HEAD for q in reading.claims.queues], pa.binary()).take(pa.array(queue))
+    key, _ = reading.text(pc.binary_join_element_wise(base, member, b""))
+    spec = _spec(details)
+    legacy = np.flatnonzero(found < 0)
+    if len(legacy):
+        spec = pc.coalesce(spec, _legacy_specs(reading, member, legacy))
+    yield (
+        "schedules",
+        pa.table(
+            {
+                **reading.columns(queue),
+                "schedule_id": schedule_id,
+                "spec": spec,
+                "next_at": times(at, known),
+                "job_id": job_id,
+                "details": details,
+                "has_record": pa.array(found >= 0),
+                "key": key,
+            }
+        ),
+    )
+    some = np.flatnonzero(valid(job_id))
+    pick = pa.array(some)
+    names = reading.namespace_text(queue[some]), reading.queue_text(queue[some])
+    yield (
+        "relations",
+        relation_table(
+            reading,
+            "schedule",
+            "repeat",
+            queue[some],
+            source=(*names, schedule_id.take(pick)),
+            target=(*names, job_id.take(pick)),
+            key=reading.key_text(row[some]),
+        ),
+    )
+
+
+def _details(reading: Reading, found: Rows) -> pa.Array:
+    """Fields of the defining hashes, in the order of `found`; null where it is -1."""
+    unique = np.unique(found[found >= 0])
+    parts = [text_map(reading, batch.column("rest")) for batch in reading.keyspace.records(unique, ())]
+    stored = pa.concat_arrays([pa.array([], _TEXT_MAP), *(part.cast(_TEXT_MAP) for part in parts)])
+    return stored.take(pa.array(np.searchsorted(unique, found), mask=found < 0))
+
+
+def _spec(details: pa.Array) -> pa.Array:
+    """The cron pattern, or ``every <ms>``."""
+    pattern = pc.map_lookup(details, pa.scalar("pattern"), "first")
+    every = pc.map_lookup(details, pa.scalar("every"), "first")
+    return pc.coalesce(pattern, pc.binary_join_element_wise("every ", every, ""))
+
+
+def _text_key(member: bytes) -> re.Match[bytes] | None:
+    return _TEXT_KEY.fullmatch(member) or _BULL_EVERY.fullmatch(member)
+
+
+def _legacy_specs(reading: Reading, member: pa.Array, some: npt.NDArray[np.int64]) -> pa.Array:
+    specs: list[bytes | None] = [None] * len(member)
+    for i, key in zip(some.tolist(), member.take(pa.array(some)).to_pylist(), strict=True):
+        match = _text_key(key)
+        if match:
+            spec = match["spec"]
+            specs[i] = b"every " + spec if spec.isdigit() else spec
+    return reading.text(pa.array(specs, pa.binary()))[0]
+
+
+def _current_jobs(
+    reading: Reading,
+    queue: Queues,
+    member: pa.Array,
+    at: npt.NDArray[np.int64],
+    known: npt.NDArray[np.bool_],
+    found: Rows,
+) -> pa.Array:
+    """Id of each schedule's current job: ``repeat:<member>:<score>``, or the digest of older releases.
+
+    Where the member has no definition the forms of every era are tried and the one whose job exists is taken; if none
+    does, the form of the era that writes such members.
+    """
+    millis = pa.array(at, mask=~known).cast(pa.string()).cast(pa.binary())
+    plain = pc.binary_join_element_wise(b"repeat", member, millis, b":")
+    legacy = np.flatnonzero((found < 0) & known)
+    if not len(legacy):
+        return plain
+    ids = plain.to_pylist()
+    keys = member.take(pa.array(legacy)).to_pylist()
+    candidates = [_old_ids(key, int(at[i])) for i, key in zip(legacy.tolist(), keys, strict=True)]
+    open_ = reading.jobs(queue, plain)[legacy] < 0
+    for i, olds in zip(legacy.tolist(), candidates, strict=True):
+        if olds:
+            ids[i] = olds[0]
+    chosen = ~open_
+    for i in legacy[chosen].tolist():
+        ids[i] = plain[i].as_py()
+    for form in range(3):
+        tries = [n for n, olds in enumerate(candidates) if not chosen[n] and form < len(olds)]
+        if not tries:
+            continue
+        names = pa.array([candidates[n][form] for n in tries], pa.binary())
+        exists = reading.jobs(queue[legacy[tries]], names) >= 0
+        for n, there in zip(tries, exists.tolist(), strict=True):
+            if there:
+                chosen[n] = True
+                ids[int(legacy[n])] = candidates[n][form]
+    return pa.array(ids, pa.binary())
+
+
+def _old_ids(member: bytes, millis: int) -> list[bytes]:
+    """Job ids that releases without definition hashes would give, newest first; none for a member of another shape."""
+    match = _text_key(member)
+    if not match:
+        return []
+    digest = _md5(member)
+    name, own_id = match["name"], match["id"]
+    tail = str(millis).encode()
+    return [
+        b"repeat:%s:%s" % (_md5(name + own_id + digest), tail),
+        # Bull digests the id with its colon.
+        b"repeat:%s:%s" % (_md5(name + own_id + b":" + digest), tail),
+        # 1.0.0 to 1.14.4
+        b"repeat:%s:%s:%s" % (name, digest, tail),
+    ]
+
+
+def _md5(text: bytes) -> bytes:
+    return hashlib.md5(text, usedforsecurity=False).hexdigest().encode()
