@@ -1,5 +1,7 @@
 //! What a value cannot be read without: whose format it is, the templates seen so far, the caps.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -45,14 +47,14 @@ impl Context {
     }
 }
 
-/// Field names of the hash templates of a file (Redis 8.10), by id.
+/// Field names of the hash templates of a file (Redis 8.10), by id. Servers write them in no order of ids.
 #[derive(Clone, Debug, Default)]
 pub struct Templates {
     names: Vec<u8>,
     /// End of each name in `names`.
     ends: Vec<usize>,
-    /// End of each template in `ends`.
-    templates: Vec<usize>,
+    /// Place of each template in `ends`.
+    spans: BTreeMap<u64, Range<usize>>,
 }
 
 /// A registry larger than this is refused: no server shares so many field sets.
@@ -60,36 +62,30 @@ const MAX_TEMPLATES: usize = 1 << 21;
 
 impl Templates {
     pub fn len(&self) -> usize {
-        self.templates.len()
+        self.spans.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.templates.is_empty()
+        self.spans.is_empty()
     }
 
     /// Number of fields of a template.
     pub fn field_count(&self, id: u64) -> Option<usize> {
-        let (from, to) = self.span(id)?;
-        to.checked_sub(from)
+        self.spans.get(&id).map(Range::len)
     }
 
     /// Field names of a template, in the order in which its values are stored.
     pub fn fields(&self, id: u64) -> Option<impl ExactSizeIterator<Item = &[u8]>> {
-        let (from, to) = self.span(id)?;
-        Some(self.ends.get(from..to)?.iter().enumerate().map(move |(i, &end)| {
-            let at = from + i;
-            let start = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        let span = self.spans.get(&id)?;
+        let first = span.start;
+        Some(self.ends.get(span.clone())?.iter().enumerate().map(move |(i, &end)| {
+            let before = (first + i).checked_sub(1);
+            let start = before.and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
             self.names.get(start..end).unwrap_or_default()
         }))
     }
 
-    fn span(&self, id: u64) -> Option<(usize, usize)> {
-        let id = usize::try_from(id).ok()?;
-        let to = *self.templates.get(id)?;
-        let from = id.checked_sub(1).and_then(|before| self.templates.get(before)).copied().unwrap_or(0);
-        Some((from, to))
-    }
-
+    /// Adds a field to the template that `end_template` will close.
     pub(crate) fn add_name(&mut self, name: &[u8], limits: &Limits, offset: u64) -> Result<()> {
         // A name costs its place in the list too, so that empty ones cannot be piled up for free.
         let asked = (self.names.len() + name.len() + (self.ends.len() + 1) * size_of::<usize>()) as u64;
@@ -102,11 +98,18 @@ impl Templates {
         Ok(())
     }
 
-    pub(crate) fn end_template(&mut self, offset: u64) -> Result<()> {
-        if self.templates.len() >= MAX_TEMPLATES {
+    /// Closes a template that began when there were `from` names.
+    pub(crate) fn end_template(&mut self, id: u64, from: usize, offset: u64) -> Result<()> {
+        if self.spans.len() >= MAX_TEMPLATES {
             return Err(Error::corrupt(offset, "more hash templates than any server makes"));
         }
-        self.templates.push(self.ends.len());
-        Ok(())
+        match self.spans.insert(id, from..self.ends.len()) {
+            None => Ok(()),
+            Some(_) => Err(Error::corrupt(offset, "two hash templates with one number")),
+        }
+    }
+
+    pub(crate) fn name_count(&self) -> usize {
+        self.ends.len()
     }
 }

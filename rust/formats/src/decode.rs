@@ -261,7 +261,7 @@ fn array<I: Input, V: Visitor>(r: &mut Reader<'_, I>, scratch: &mut Scratch, v: 
         match r.length()? {
             0 | 3 => r.string(scratch, |s| v.array_item(index, s))?,
             1 => v.array_item(index, itoa::Buffer::new().format(r.i64()?).as_bytes())?,
-            2 => v.array_item(index, crate::number::shortest(r.f64()?).as_bytes())?,
+            2 => v.array_item(index, crate::number::pointed(r.f64()?).as_bytes())?,
             _ => return Err(Error::corrupt(at, "an array item of unknown form")),
         }
     }

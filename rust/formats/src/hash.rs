@@ -177,7 +177,7 @@ pub(crate) fn own_template<I: Input>(ctx: &Context, r: &mut Reader<'_, I>, scrat
         1 => add_names(&ctx.limits, r, scratch, &mut own)?,
         _ => return Err(Error::corrupt(at, "a hash template of unknown form")),
     }
-    own.end_template(at)?;
+    own.end_template(0, 0, at)?;
     Ok(own)
 }
 

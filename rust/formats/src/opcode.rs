@@ -77,11 +77,9 @@ pub(crate) fn hash_template<'t, I: Input>(
     let at = r.input.offset();
     let id = r.length()?;
     let templates = templates();
-    if id != templates.len() as u64 {
-        return Err(Error::corrupt(at, "a hash template out of order"));
-    }
+    let from = templates.name_count();
     hash::add_names(limits, r, scratch, templates)?;
-    templates.end_template(at)?;
+    templates.end_template(id, from, at)?;
     match templates.field_count(id) {
         Some(fields @ 1..) => Ok((id, fields as u64)),
         _ => Err(Error::corrupt(at, "a hash template without fields")),
