@@ -10,7 +10,7 @@ from jobsleuth.reports.document import SEVERITIES, Document, Finding, at_or_abov
 from jobsleuth.reports.picture import JobRef, Picture, find_jobs, picture
 from jobsleuth.reports.rows import jsonable, records
 from jobsleuth.reports.story import picture_lines, story
-from jobsleuth.reports.text import Line, lines
+from jobsleuth.reports.text import Line, lines, queue_lines
 from jobsleuth.reports.words import moment, number
 
 FORMATS = {
@@ -40,6 +40,7 @@ __all__ = [
     "number",
     "picture",
     "picture_lines",
+    "queue_lines",
     "records",
     "render",
     "story",

@@ -67,7 +67,7 @@ def lines(document: Document, *, width: int = 110, everything: bool = False) -> 
         yield from _groups(document, width)
     if document.queues:
         yield ()
-        yield from _queues(document, width)
+        yield from queue_lines(document, width)
     yield ()
     for silent in unable(document):
         yield from wrapped(f"{silent.id} could not run: {silent.reason or 'no reason given'}", width, style="dim")
@@ -193,7 +193,8 @@ def _findings(document: Document, width: int) -> Iterator[Line]:
         )
 
 
-def _queues(document: Document, width: int) -> Iterator[Line]:
+def queue_lines(document: Document, width: int = 110) -> Iterator[Line]:
+    """One row a queue: jobs by state, age of the oldest waiting one, findings."""
     columns = [
         (name, states)
         for name, states in _COLUMNS
