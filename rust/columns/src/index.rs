@@ -1,0 +1,181 @@
+//! The index pass: one walk over a file gives its keys table and what there is to say of it.
+
+use std::fs::File;
+use std::io;
+
+use jobsleuth_formats::{
+    self as formats, Checksum, Context, ErrorKind, FileInput, Item, KeyEntry, Kind, Limits, Walker,
+};
+
+use crate::error::{Error, Result};
+use crate::summary::{Summary, salvageable};
+use crate::table::{KeyTable, KeyTableBuilder, NewKey};
+
+/// Bytes between two reports of progress.
+const STEP: u64 = 8 << 20;
+
+/// Databases above this cannot be made with a server's own configuration.
+const ODD_DB: u64 = 1 << 31;
+
+/// A file after the pass.
+#[derive(Debug)]
+pub struct Indexed {
+    pub table: KeyTable,
+    pub summary: Summary,
+    /// What the values are decoded with.
+    pub context: Context,
+}
+
+/// Walks the whole file. `salvage` keeps what stands before a fault, and takes a wrong checksum as a warning.
+/// `progress` gets bytes done and bytes in all now and then; an error from it ends the pass.
+pub fn index(
+    file: &File,
+    limits: Limits,
+    salvage: bool,
+    progress: &mut dyn FnMut(u64, u64) -> io::Result<()>,
+) -> Result<Indexed> {
+    let bytes = file.metadata().map_err(formats::Error::from)?.len();
+    let input = FileInput::new(file, bytes, true);
+    let mut walker = Walker::open(input, limits)?;
+    let mut pass =
+        Pass { table: KeyTableBuilder::new(), summary: Summary::start(walker.header(), bytes), db: 0, checksum: None };
+    let mut next_report = STEP;
+    let outcome = loop {
+        let at = walker.offset();
+        if at >= next_report {
+            next_report = at.saturating_add(STEP);
+            progress(at, bytes).map_err(formats::Error::from)?;
+        }
+        match walker.next() {
+            Ok(Some(Item::Key(entry))) => pass.key(&entry)?,
+            Ok(Some(item)) => pass.item(at, &item),
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    let end = walker.offset();
+    pass.summary.end_offset = end;
+    if let Err(error) = outcome {
+        if !salvage || !salvageable(&error) {
+            return Err(error.into());
+        }
+        pass.summary.fail(&error);
+    } else {
+        pass.ended(end, walker.trailing(), walker.stray_modifiers(), salvage)?;
+    }
+    if walker.frame().is_some() {
+        let message = "the snapshot stands in a replication frame".to_owned();
+        pass.summary.note("replication_frame", Some(0), 1, message);
+    }
+    progress(end, bytes).map_err(formats::Error::from)?;
+    Ok(Indexed { table: pass.table.finish()?, summary: pass.summary, context: walker.context() })
+}
+
+struct Pass {
+    table: KeyTableBuilder,
+    summary: Summary,
+    db: u64,
+    checksum: Option<Checksum>,
+}
+
+impl Pass {
+    fn key(&mut self, entry: &KeyEntry<'_>) -> Result<()> {
+        let summary = &mut self.summary;
+        summary.counts.keys += 1;
+        summary.count_kind(entry.kind);
+        let expires = u64::from(entry.expire_at_ms.is_some());
+        summary.counts.expires += expires;
+        if let Some(database) = summary.database(entry.db) {
+            database.keys += 1;
+            database.expires += expires;
+        }
+        if let Some(id) = entry.module {
+            summary.learn_module(id, 1);
+        }
+        let at = entry.entry_offset;
+        if entry.elements == Some(0) && !matches!(entry.kind, Kind::String | Kind::Stream) {
+            summary.warn("empty_key", at, || "a collection without elements, which servers do not keep".to_owned());
+        }
+        if entry.db >= ODD_DB {
+            summary.warn("odd_database", at, || format!("a key in database {}, which no server has", entry.db));
+        }
+        if !entry.key_meta.is_empty() {
+            summary.warn("key_metadata", at, || "metadata of modules beside keys was passed over".to_owned());
+        }
+        self.table.push(&NewKey {
+            db: entry.db,
+            key: entry.key,
+            kind: entry.kind,
+            encoding: entry.encoding,
+            expire_at: entry.expire_at_ms,
+            offset: at,
+            value_offset: entry.value_offset,
+            end: entry.end_offset,
+            elements: entry.elements,
+            rdb_type: entry.rdb_type,
+        })
+    }
+
+    fn item(&mut self, at: u64, item: &Item<'_>) {
+        let summary = &mut self.summary;
+        match *item {
+            Item::Aux { name, value } => summary.learn_aux(name, value, at),
+            Item::ModuleAux { id, .. } => {
+                summary.counts.module_aux += 1;
+                summary.learn_module(id, 0);
+            }
+            Item::Function(ref function) => {
+                if function.pre_release {
+                    let message = || "a function stored as only release candidates of Redis 7.0 did".to_owned();
+                    summary.warn("pre_release_function", at, message);
+                }
+                summary.learn_function(function.name, function.engine, function.source.len());
+            }
+            Item::SelectDb(db) => {
+                self.db = db;
+                summary.database(db);
+            }
+            Item::ResizeDb { keys, expires } => {
+                if let Some(database) = summary.database(self.db) {
+                    database.hint_keys = Some(keys);
+                    database.hint_expires = Some(expires);
+                }
+            }
+            Item::SlotImport { .. } => {
+                summary.warn("slot_import", at, || "a migration of cluster slots was under way".to_owned());
+            }
+            Item::HashTemplate { .. } => summary.counts.hash_templates += 1,
+            Item::Vendor { opcode, .. } => {
+                summary.warn("vendor_opcode", at, || format!("opcode {opcode} of a fork was passed over"));
+            }
+            Item::End(checksum) => {
+                self.checksum = Some(checksum);
+                summary.checksum = checksum.into();
+            }
+            _ => {}
+        }
+    }
+
+    fn ended(&mut self, end: u64, trailing: u64, stray_modifiers: u64, salvage: bool) -> Result<()> {
+        let summary = &mut self.summary;
+        summary.trailing_bytes = trailing;
+        if trailing > 0 {
+            let message = format!("{trailing} bytes behind the end of the snapshot were not looked at");
+            summary.note("trailing_bytes", Some(end), trailing, message);
+        }
+        if stray_modifiers > 0 {
+            let message = "an expiry time or the like belongs to no key".to_owned();
+            summary.note("stray_modifier", None, stray_modifiers, message);
+        }
+        if let Some(Checksum::Mismatch { stored, computed }) = self.checksum {
+            let kind = ErrorKind::Checksum { stored, computed };
+            let error = formats::Error::new(end.saturating_sub(8), kind);
+            if !salvage {
+                return Err(Error::Evidence(error));
+            }
+            let message = crate::summary::message_of(&error);
+            summary.note("wrong_checksum", Some(error.offset), 1, message);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,303 @@
+//! The keys of a file, one row each, in chunks that other programs share without copying.
+
+use std::sync::Arc;
+
+use arrow_array::types::Int8Type;
+use arrow_array::{
+    ArrayRef, BinaryArray, DictionaryArray, Int8Array, Int64Array, RecordBatch, StringArray, UInt64Array,
+};
+use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use jobsleuth_formats::{Encoding, Kind};
+
+use crate::error::Result;
+
+/// Rows of a chunk, unless its keys are very long.
+const CHUNK_ROWS: usize = 1 << 16;
+/// Bytes of keys that close a chunk early: Arrow's offsets are 32 bits, and keys may grow fourfold as text.
+const CHUNK_KEY_BYTES: usize = 256 << 20;
+
+const KINDS: [Kind; 9] = [
+    Kind::String,
+    Kind::List,
+    Kind::Set,
+    Kind::Zset,
+    Kind::Hash,
+    Kind::Stream,
+    Kind::Array,
+    Kind::Vectorset,
+    Kind::Module,
+];
+
+const ENCODINGS: [Encoding; 19] = [
+    Encoding::Int,
+    Encoding::Raw,
+    Encoding::Lzf,
+    Encoding::LinkedList,
+    Encoding::Quicklist,
+    Encoding::Hashtable,
+    Encoding::Skiplist,
+    Encoding::Zipmap,
+    Encoding::Ziplist,
+    Encoding::Intset,
+    Encoding::Listpack,
+    Encoding::ListpackEx,
+    Encoding::Stream,
+    Encoding::SlicedArray,
+    Encoding::TemplateListpack,
+    Encoding::TemplateArray,
+    Encoding::PathHash,
+    Encoding::Module,
+    Encoding::Opaque,
+];
+
+/// One key as the index pass finds it.
+#[derive(Clone, Copy, Debug)]
+pub struct NewKey<'a> {
+    pub db: u64,
+    pub key: &'a [u8],
+    pub kind: Kind,
+    pub encoding: Encoding,
+    pub expire_at: Option<i64>,
+    /// Where the entry starts, with what modifies it.
+    pub offset: u64,
+    /// Where the value starts, behind the key.
+    pub value_offset: u64,
+    /// Where the next entry starts.
+    pub end: u64,
+    pub elements: Option<u64>,
+    pub rdb_type: u8,
+}
+
+/// Where the value of a row is, and what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub value_offset: u64,
+    pub end: u64,
+    pub kind: Kind,
+    pub rdb_type: u8,
+}
+
+/// The columns that are not for everybody.
+#[derive(Debug)]
+struct Chunk {
+    first_row: u64,
+    batch: RecordBatch,
+    db: ScalarBuffer<i64>,
+    key: BinaryArray,
+    kinds: ScalarBuffer<i8>,
+    /// Offset of each value and its end.
+    places: Vec<(u64, u64)>,
+    rdb_types: Vec<u8>,
+}
+
+/// All keys of a file.
+#[derive(Debug)]
+pub struct KeyTable {
+    schema: SchemaRef,
+    chunks: Vec<Chunk>,
+    rows: u64,
+}
+
+/// Columns of the keys table.
+pub fn schema() -> SchemaRef {
+    let names = || DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
+    Arc::new(Schema::new(vec![
+        Field::new("db", DataType::Int64, false),
+        Field::new("key", DataType::Binary, false),
+        Field::new("type", names(), false),
+        Field::new("encoding", names(), false),
+        Field::new("expire_at", DataType::Int64, true),
+        Field::new("offset", DataType::UInt64, false),
+        Field::new("nbytes", DataType::UInt64, false),
+        Field::new("elements", DataType::UInt64, true),
+    ]))
+}
+
+impl KeyTable {
+    pub fn len(&self) -> u64 {
+        self.rows
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// The chunks; cheap to clone.
+    pub fn batches(&self) -> Vec<RecordBatch> {
+        self.chunks.iter().map(|chunk| chunk.batch.clone()).collect()
+    }
+
+    fn locate(&self, row: u64) -> Option<(&Chunk, usize)> {
+        let at = self.chunks.partition_point(|chunk| chunk.first_row <= row).checked_sub(1)?;
+        let chunk = self.chunks.get(at)?;
+        let within = usize::try_from(row - chunk.first_row).ok()?;
+        (within < chunk.places.len()).then_some((chunk, within))
+    }
+
+    pub fn place(&self, row: u64) -> Option<Place> {
+        let (chunk, at) = self.locate(row)?;
+        let &(value_offset, end) = chunk.places.get(at)?;
+        let kind = *KINDS.get(usize::try_from(*chunk.kinds.get(at)?).ok()?)?;
+        Some(Place { value_offset, end, kind, rdb_type: *chunk.rdb_types.get(at)? })
+    }
+
+    /// Database and bytes of a key.
+    pub fn key(&self, row: u64) -> Option<(i64, &[u8])> {
+        let (chunk, at) = self.locate(row)?;
+        Some((*chunk.db.get(at)?, chunk.key.value(at)))
+    }
+
+    /// Database and bytes of every key, in order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (i64, &[u8])> {
+        self.chunks.iter().flat_map(|chunk| chunk.db.iter().copied().zip(chunk.key.iter().flatten()))
+    }
+}
+
+/// A keys table in the making.
+pub struct KeyTableBuilder {
+    table: KeyTable,
+    kind_names: ArrayRef,
+    encoding_names: ArrayRef,
+    open: Columns,
+}
+
+#[derive(Default)]
+struct Columns {
+    db: Vec<i64>,
+    key_bytes: Vec<u8>,
+    key_ends: Vec<i32>,
+    kinds: Vec<i8>,
+    encodings: Vec<i8>,
+    expire_at: Nullable<i64>,
+    offset: Vec<u64>,
+    nbytes: Vec<u64>,
+    elements: Nullable<u64>,
+    places: Vec<(u64, u64)>,
+    rdb_types: Vec<u8>,
+}
+
+struct Nullable<T> {
+    values: Vec<T>,
+    valid: NullBufferBuilder,
+}
+
+impl<T> Default for Nullable<T> {
+    fn default() -> Self {
+        Nullable { values: Vec::new(), valid: NullBufferBuilder::new(0) }
+    }
+}
+
+impl<T: Default> Nullable<T> {
+    fn push(&mut self, value: Option<T>) {
+        self.valid.append(value.is_some());
+        self.values.push(value.unwrap_or_default());
+    }
+
+    fn finish(&mut self) -> (Vec<T>, Option<NullBuffer>) {
+        let mut values = std::mem::take(&mut self.values);
+        values.shrink_to_fit();
+        (values, self.valid.finish())
+    }
+}
+
+fn taken<T>(column: &mut Vec<T>) -> Vec<T> {
+    let mut column = std::mem::take(column);
+    column.shrink_to_fit();
+    column
+}
+
+fn code<T: PartialEq>(known: &[T], value: &T) -> i8 {
+    known.iter().position(|k| k == value).and_then(|at| i8::try_from(at).ok()).unwrap_or(0)
+}
+
+impl Default for KeyTableBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl KeyTableBuilder {
+    pub fn new() -> Self {
+        let names = |names: Vec<&str>| -> ArrayRef { Arc::new(StringArray::from(names)) };
+        KeyTableBuilder {
+            table: KeyTable { schema: schema(), chunks: Vec::new(), rows: 0 },
+            kind_names: names(KINDS.iter().map(|kind| kind.as_str()).collect()),
+            encoding_names: names(ENCODINGS.iter().map(|encoding| encoding.as_str()).collect()),
+            open: Columns::default(),
+        }
+    }
+
+    pub fn push(&mut self, new: &NewKey<'_>) -> Result<()> {
+        let full = self.open.key_bytes.len().saturating_add(new.key.len()) > CHUNK_KEY_BYTES;
+        if self.open.db.len() >= CHUNK_ROWS || (full && !self.open.db.is_empty()) {
+            self.close()?;
+        }
+        let open = &mut self.open;
+        open.db.push(i64::try_from(new.db).unwrap_or(i64::MAX));
+        open.key_bytes.extend_from_slice(new.key);
+        open.key_ends.push(i32::try_from(open.key_bytes.len()).unwrap_or(i32::MAX));
+        open.kinds.push(code(&KINDS, &new.kind));
+        open.encodings.push(code(&ENCODINGS, &new.encoding));
+        open.expire_at.push(new.expire_at);
+        open.offset.push(new.offset);
+        open.nbytes.push(new.end.saturating_sub(new.offset));
+        open.elements.push(new.elements);
+        open.places.push((new.value_offset, new.end));
+        open.rdb_types.push(new.rdb_type);
+        Ok(())
+    }
+
+    /// Rows so far.
+    pub fn len(&self) -> u64 {
+        self.table.rows + self.open.db.len() as u64
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn finish(mut self) -> Result<KeyTable> {
+        self.close()?;
+        Ok(self.table)
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let rows = self.open.db.len();
+        if rows == 0 {
+            return Ok(());
+        }
+        let open = &mut self.open;
+        let db = ScalarBuffer::from(taken(&mut open.db));
+        let mut ends = Vec::with_capacity(rows + 1);
+        ends.push(0);
+        ends.append(&mut open.key_ends);
+        let keys = Buffer::from_vec(taken(&mut open.key_bytes));
+        let key = BinaryArray::try_new(OffsetBuffer::new(ends.into()), keys, None)?;
+        let kinds = ScalarBuffer::from(taken(&mut open.kinds));
+        let named = |codes: ScalarBuffer<i8>, names: &ArrayRef| {
+            DictionaryArray::<Int8Type>::try_new(Int8Array::new(codes, None), Arc::clone(names))
+        };
+        let (expire_at, has_expiry) = open.expire_at.finish();
+        let (elements, has_elements) = open.elements.finish();
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::new(db.clone(), None)),
+            Arc::new(key.clone()),
+            Arc::new(named(kinds.clone(), &self.kind_names)?),
+            Arc::new(named(taken(&mut open.encodings).into(), &self.encoding_names)?),
+            Arc::new(Int64Array::try_new(expire_at.into(), has_expiry)?),
+            Arc::new(UInt64Array::new(taken(&mut open.offset).into(), None)),
+            Arc::new(UInt64Array::new(taken(&mut open.nbytes).into(), None)),
+            Arc::new(UInt64Array::try_new(elements.into(), has_elements)?),
+        ];
+        let batch = RecordBatch::try_new(self.table.schema(), columns)?;
+        let (places, rdb_types) = (taken(&mut open.places), taken(&mut open.rdb_types));
+        self.table.chunks.push(Chunk { first_row: self.table.rows, batch, db, key, kinds, places, rdb_types });
+        self.table.rows += rows as u64;
+        Ok(())
+    }
+}
