@@ -225,7 +225,13 @@ def test_parent_relations_by_collections_are_the_servers(evidence: Any) -> None:
     expected = set()
     for (db, key), stored in evidence.raw_values.items():
         ending = key.rsplit(":", 1)[-1]
-        if kinds.get(ending) != stored["type"] or evidence.role(key, db) in (None, "unplaced", "failed", "job", "metrics"):
+        if kinds.get(ending) != stored["type"] or evidence.role(key, db) in (
+            None,
+            "unplaced",
+            "failed",
+            "job",
+            "metrics",
+        ):
             continue
         members = [m if stored["type"] == "set" else m[0] for m in stored["value"]]
         expected |= {(db, key, ending, _text(m)) for m in members}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,7 +39,6 @@ _PLAIN_COLUMNS = (
     "created_at",
     "started_at",
     "finished_at",
-    "max_attempts",
     "priority",
     "delay_ms",
     "error",
@@ -176,6 +176,7 @@ class Jobs:
                     "attempts": pc.coalesce(
                         batch.column("attempts_made"), batch.column("attempts_ended"), pa.scalar(0, pa.int64())
                     ),
+                    "max_attempts": _max_attempts(batch),
                     "attempts_started": self._zero_unless_bull(batch.column("attempts_started"), queue),
                     "stalled_count": pc.coalesce(
                         batch.column("stalled_count"), batch.column("stalled_counter"), pa.scalar(0, pa.int64())
@@ -315,6 +316,28 @@ def _all_of(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     for field in COMPLETE:
         out &= numbers(batch.column(f"has_{field}"), np.bool_)
     return out
+
+
+def _max_attempts(batch: pa.RecordBatch) -> pa.Array:
+    """`opts.attempts`; 0 where the options do not name it, as the library takes it; null where they are no object."""
+    named = batch.column("max_attempts")
+    missing = np.flatnonzero(~valid(named) & numbers(batch.column("has_opts"), np.bool_))
+    if not len(missing):
+        return named
+    stored = pc.map_lookup(batch.column("rest").take(pa.array(missing)), pa.scalar("opts"), "first").dictionary_encode()
+    # A key that is there and no whole number stays null.
+    nameless = np.array([_lacks_attempts(text) for text in stored.dictionary.to_pylist()], np.bool_)
+    zero = np.zeros(len(named), np.bool_)
+    zero[missing] = nameless[numbers(stored.indices, np.int64)]
+    return pc.if_else(pa.array(zero), pa.scalar(0, pa.int64()), named)
+
+
+def _lacks_attempts(text: bytes) -> bool:
+    try:
+        options = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(options, dict) and "attempts" not in options
 
 
 def _states(codes: npt.NDArray[np.int8]) -> pa.DictionaryArray:
