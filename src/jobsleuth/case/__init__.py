@@ -1,6 +1,7 @@
 """The saved result of a run: Parquet tables, a manifest, and ways to read them. DuckDB and pandas load on first use."""
 
 from jobsleuth.case.manifest import EvidenceInfo, EvidenceWarning, Manifest
+from jobsleuth.case.pages import table_pages
 from jobsleuth.case.reader import Case, open_case
 from jobsleuth.case.schema import SCHEMA_VERSION, TABLES, conform
 from jobsleuth.case.store import CaseWriter
@@ -15,4 +16,5 @@ __all__ = [
     "Manifest",
     "conform",
     "open_case",
+    "table_pages",
 ]

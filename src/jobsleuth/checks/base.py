@@ -40,8 +40,9 @@ class Check:
 
     The SQL runs in DuckDB over the case's tables (and the views `evidence` and `warnings`). Each row it returns is a
     finding. Columns `dialect, namespace, queue, job_id, key, evidence, db` fill the finding's own (missing: null);
-    `severity` and `certainty` override the check's own for that row; every other column goes to `details` and may stand
-    in `message`. Parameters of the policy are named `$overdue_after_ms` and so on, see `Check.parameters`.
+    `severity` and `certainty` override the check's own for that row; every other column goes to `details`, unless its
+    name begins with `_`. Every column may stand in `message`. Parameters of the policy are named `$overdue_after_ms`
+    and so on, see `Check.parameters`. The macros of the runner may be used.
     """
 
     id: ClassVar[str]
@@ -61,8 +62,8 @@ class Check:
     needs_time: ClassVar[bool] = False
     """Whether it judges against the snapshot's time: without one it is `could_not_run` for that evidence."""
     moving: ClassVar[bool] = True
-    """Whether a job that moved meanwhile could explain a finding: then it is only `possible` in evidence that is not
-    one instant (a SCAN export)."""
+    """Whether a job that moved meanwhile, or a part that is missing, could explain a finding: then it is only
+    `possible` in evidence that is not one instant (a SCAN export), is cut short, or fails its checksum."""
     parameters: ClassVar[Mapping[str, int]] = {}
     """Named thresholds of the SQL and their defaults."""
     sql: ClassVar[str]

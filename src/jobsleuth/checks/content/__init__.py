@@ -1,0 +1,1 @@
+"""Checks of what a job's record holds."""

@@ -1,0 +1,1 @@
+"""Checks about work that nobody does: locks, leases, due times, workers."""

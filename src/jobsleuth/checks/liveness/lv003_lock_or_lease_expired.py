@@ -1,0 +1,96 @@
+"""LV003."""
+
+from __future__ import annotations
+
+from jobsleuth.checks.base import Check
+
+
+class LockOrLeaseExpired(Check):
+    """A job is active, but its lock or lease had run out at the snapshot.
+
+    What it finds
+    An id in `active` whose lock (BullMQ: a key past its expiry that still lies in the file) or lease (Asynq: score in
+    `lease`; up to 0.21 in `deadlines`) ended before the moment of the snapshot.
+
+    Why it matters
+    The worker died, hangs, or was cut off; another one may take the job while the first still works on it. Asynq's
+    recoverer acts between 30 and 90 s after the end: until 30 s this is information, until 90 s a warning, beyond (with
+    `clock_skew_ms` allowed) an error, since nobody recovers the queue. BullMQ: a warning while stalled checks run, else
+    an error, as in LV002.
+
+    How it comes about
+    Worker killed, out of memory, event loop blocked for longer than the lock lasts, network partition. Asynq beyond
+    90 s: no server consumes the queue, or one undecodable message stops the recovery (see CN001).
+
+    What to do next
+    Look for the worker's end in its host's logs at the time in `details.valid_until`. The handler may have done its
+    work: check before letting it run again. Then start a consumer of the queue.
+
+    False alarms
+    Clocks: leases are written with the clock of the worker, the snapshot's time is the server's.
+
+    References
+    hibiken/asynq#907, hibiken/asynq#286, hibiken/asynq#1140, taskforcesh/bullmq#652, taskforcesh/bullmq#3535.
+    """
+
+    id = "LV003"
+    name = "lock-or-lease-expired"
+    title = "A job is active, but its lock or lease had run out"
+    severity = "error"
+    since = "0.1.0"
+    needs_time = True
+    parameters = {"recovery_starts_ms": 30_000, "recovery_ends_ms": 90_000, "clock_skew_ms": 2_000}
+    needs = {
+        "membership": ("dialect", "namespace", "queue", "job_id", "structure", "evidence", "db"),
+        "workers": (
+            "dialect", "namespace", "queue", "kind", "job_id", "worker_id", "valid_until", "key", "evidence", "db",
+        ),
+        "keys": ("dialect", "namespace", "queue", "role", "type", "expired", "evidence", "db"),
+        "evidence": ("evidence", "as_of_ms"),
+    }  # fmt: skip
+    sql = """
+        WITH held AS (
+            SELECT dialect, namespace, queue, job_id, evidence, db,
+                max(valid_until) AS valid_until, arg_max(key, valid_until) AS key,
+                arg_max(worker_id, valid_until) AS worker_id,
+                bool_or(valid_until IS NULL) AS for_ever
+            FROM workers
+            WHERE kind IN ('lock', 'lease')
+            GROUP BY ALL
+        ),
+        lapsed AS (
+            SELECT h.*, e.as_of_ms - epoch_ms(h.valid_until) AS ended_before_ms
+            FROM held AS h
+            JOIN evidence AS e USING (evidence)
+            WHERE NOT h.for_ever AND epoch_ms(h.valid_until) <= e.as_of_ms
+        ),
+        checked AS (
+            SELECT DISTINCT dialect, namespace, queue, evidence, db
+            FROM keys
+            WHERE role = 'stalled-check' AND type = 'string' AND expired IS NOT TRUE
+        )
+        SELECT l.dialect, l.namespace, l.queue, l.job_id, l.key, l.evidence, l.db, l.worker_id, l.valid_until,
+            l.ended_before_ms,
+            CASE
+                WHEN l.dialect <> 'asynq' THEN CASE WHEN c.queue IS NULL THEN 'error' ELSE 'warning' END
+                WHEN l.ended_before_ms <= $recovery_starts_ms THEN 'info'
+                WHEN l.ended_before_ms <= $recovery_ends_ms + $clock_skew_ms THEN 'warning'
+                ELSE 'error'
+            END AS severity,
+            CASE WHEN l.dialect = 'asynq' THEN 'lease' ELSE 'lock' END AS _claim,
+            duration_text(l.ended_before_ms) AS _ended,
+            CASE
+                WHEN l.dialect <> 'asynq' THEN CASE WHEN c.queue IS NULL
+                    THEN ', and no worker makes stalled checks' ELSE '; a stalled check will put it back' END
+                WHEN l.ended_before_ms <= $recovery_ends_ms + $clock_skew_ms THEN '; recovery is still due'
+                ELSE ', and nobody recovered it'
+            END AS _next
+        FROM lapsed AS l
+        LEFT JOIN checked AS c USING (dialect, namespace, queue, evidence, db)
+        WHERE EXISTS (
+            SELECT 1 FROM membership AS m
+            WHERE m.structure = 'active' AND m.job_id = l.job_id AND m.queue = l.queue AND m.namespace = l.namespace
+                AND m.dialect = l.dialect AND m.evidence = l.evidence AND m.db = l.db
+        )
+    """
+    message = "Job {job_id} of queue {queue} is active, but its {_claim} ended {_ended} before the snapshot{_next}"

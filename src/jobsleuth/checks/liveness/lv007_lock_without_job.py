@@ -1,0 +1,55 @@
+"""LV007."""
+
+from __future__ import annotations
+
+from jobsleuth.checks.base import Check
+
+
+class LockWithoutJob(Check):
+    """A live lock belongs to a job that has no record.
+
+    What it finds
+    A BullMQ or Bull lock that had not expired at the snapshot, for an id without a record.
+
+    Why it matters
+    The job was deleted while a worker held it. The worker goes on, and its finish fails with "missing key for job";
+    what the handler did is recorded nowhere.
+
+    How it comes about
+    A job or queue deleted by hand or by code while workers run; eviction of the record. The lock lives on for its time
+    (30 s unless configured).
+
+    What to do next
+    Find the worker by the token in `details.worker_id`; its log knows the job. Stop workers before deleting jobs.
+
+    False alarms
+    Removing jobs leaves their locks until they expire; soon after such a removal this is only its trace.
+
+    References
+    taskforcesh/bullmq#1046, OptimalBits/bull#356.
+    """
+
+    id = "LV007"
+    name = "lock-without-job"
+    title = "A live lock belongs to a job that has no record"
+    severity = "warning"
+    since = "0.1.0"
+    dialects = ("bullmq",)
+    needs = {
+        "workers": (
+            "dialect", "namespace", "queue", "kind", "job_id", "worker_id", "valid_until", "valid", "key",
+            "evidence", "db",
+        ),
+        "jobs": ("dialect", "namespace", "queue", "job_id", "has_record", "evidence", "db"),
+    }  # fmt: skip
+    sql = """
+        SELECT dialect, namespace, queue, job_id, key, evidence, db, worker_id, valid_until
+        FROM workers AS w
+        WHERE w.kind = 'lock' AND w.dialect = 'bullmq' AND w.valid IS NOT FALSE
+            AND NOT EXISTS (
+                SELECT 1 FROM jobs AS j
+                WHERE j.has_record AND j.job_id = w.job_id AND j.queue = w.queue AND j.namespace = w.namespace
+                    AND j.dialect = w.dialect AND j.evidence = w.evidence AND j.db = w.db
+            )
+    """
+    message = "Job {job_id} of queue {queue} has a live lock, but no record: it was deleted under its worker"

@@ -1,0 +1,1 @@
+"""Checks about which structure holds which id."""

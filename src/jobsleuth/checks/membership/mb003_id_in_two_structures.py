@@ -1,0 +1,62 @@
+"""MB003."""
+
+from __future__ import annotations
+
+from jobsleuth.checks.base import Check
+
+
+class IdInTwoStructures(Check):
+    """One id stands in two structures that exclude each other.
+
+    What it finds
+    An id that is in two or more keys among those that decide a job's state, e.g. in `wait` and in `completed`, or in
+    two groups of Asynq. Helper indexes (`stalled`, `priority`, `repeat`, `lease`) do not count.
+
+    Why it matters
+    The job has two futures: it can run again after it finished, run twice, or be deleted while it runs. The libraries
+    report only one of the places, so a dashboard may show it as done while a worker is about to take it.
+
+    How it comes about
+    Raw commands on the keys, fragments of a backup restored over live data, two libraries on one queue, an id counter
+    set back (BullMQ adds do not test whether an automatic id exists). Scripts of both libraries move ids atomically.
+
+    What to do next
+    Decide by the job's own record and events which place is right, then remove the id from the other one. Stop the
+    workers of the queue first if one of the places is `wait`, `pending`, `delayed`, `retry` or `scheduled`.
+
+    False alarms
+    None known in a snapshot of one instant; an export taken over seconds shows jobs that move.
+
+    References
+    OptimalBits/bull#1600, OptimalBits/bull#356, taskforcesh/bullmq#1062.
+    """
+
+    id = "MB003"
+    name = "id-in-two-structures"
+    title = "One id is in two structures that exclude each other"
+    severity = "error"
+    since = "0.1.0"
+    needs = {
+        "membership": (
+            "dialect", "namespace", "queue", "job_id", "job_id_bytes", "structure", "decides_state", "key",
+            "evidence", "db",
+        ),
+    }  # fmt: skip
+    sql = """
+        WITH twice AS (
+            SELECT dialect, namespace, queue, job_id, job_id_bytes, evidence, db
+            FROM membership
+            WHERE decides_state
+            GROUP BY ALL
+            HAVING count(*) > 1
+        )
+        SELECT dialect, namespace, queue, job_id, evidence, db,
+            string_agg(DISTINCT m.structure, ', ' ORDER BY m.structure) AS structures,
+            string_agg(DISTINCT m.key, ', ' ORDER BY m.key) AS keys
+        FROM twice AS t
+        JOIN membership AS m USING (dialect, namespace, queue, job_id, evidence, db)
+        WHERE m.decides_state AND m.job_id_bytes IS NOT DISTINCT FROM t.job_id_bytes
+        GROUP BY dialect, namespace, queue, job_id, t.job_id_bytes, evidence, db
+        HAVING count(DISTINCT m.key) > 1
+    """
+    message = "Job {job_id} of queue {queue} is in several places at once: {keys}"

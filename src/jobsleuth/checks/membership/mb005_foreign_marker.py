@@ -1,0 +1,58 @@
+"""MB005."""
+
+from __future__ import annotations
+
+from jobsleuth.checks.base import Check
+
+
+class ForeignMarker(Check):
+    """A wake-up entry that this release of the library does not write.
+
+    What it finds
+    Members of a BullMQ 5+ `marker` zset other than `0` and `1`; and wake-up entries of BullMQ 2 to 4 (`0`, `0:…`) that
+    lie in `wait`, `paused` or `active` of a queue that 5 or later has opened. One finding for each key.
+
+    Why it matters
+    They are no jobs, though naive counts take them for some. A foreign member of `marker` means that somebody
+    wrote to it by hand or with other software. List entries of 4.x tell that a producer of that release may still be
+    writing to the queue.
+
+    How it comes about
+    An upgrade from 4.x (5.x and later drop such entries when they meet them), a rolling upgrade that is not over,
+    tools that treat `marker` as a list of jobs.
+
+    What to do next
+    List entries: make sure that no 4.x producer or worker is left; nothing else. Foreign members of `marker`: find the
+    writer; removing the member (`ZREM`) is safe.
+
+    False alarms
+    None known. Queues of 2.x to 4.x, where the list entries belong, are left alone.
+
+    References
+    taskforcesh/bullmq#2268, taskforcesh/bullmq#2286.
+    """
+
+    id = "MB005"
+    name = "foreign-marker"
+    title = "A wake-up entry that this release does not write"
+    severity = "warning"
+    since = "0.1.0"
+    dialects = ("bullmq",)
+    needs = {
+        "membership": ("dialect", "namespace", "queue", "job_id", "structure", "kind", "key", "evidence", "db"),
+        "queues": ("dialect", "namespace", "queue", "layout", "evidence", "db"),
+    }
+    sql = """
+        SELECT dialect, namespace, queue, m.key, evidence, db,
+            count(*) AS entries,
+            min(m.job_id) AS example,
+            CASE WHEN m.kind = 'zset' THEN 'warning' ELSE 'info' END AS severity,
+            CASE WHEN m.kind = 'zset' THEN 'that the library does not write' ELSE 'of BullMQ 4 or earlier' END AS _what
+        FROM membership AS m
+        JOIN queues AS q USING (dialect, namespace, queue, evidence, db)
+        WHERE m.dialect = 'bullmq' AND m.structure = 'marker'
+            AND CASE WHEN m.kind = 'zset' THEN m.job_id NOT IN ('0', '1')
+                ELSE try_cast(regexp_extract(q.layout, '^bullmq (\\d+)', 1) AS INTEGER) >= 5 END
+        GROUP BY dialect, namespace, queue, m.key, m.kind, evidence, db
+    """
+    message = "{key} holds {entries} wake-up entries {_what}, such as {example}: they are no jobs"

@@ -1,0 +1,1 @@
+"""Checks that hold a record's own claim against the structures."""

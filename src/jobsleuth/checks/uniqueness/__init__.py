@@ -1,0 +1,1 @@
+"""Checks of keys that keep a job from being added again."""

@@ -1,0 +1,74 @@
+"""UQ002."""
+
+from __future__ import annotations
+
+from jobsleuth.checks.base import Check
+
+
+class DeduplicationKeyWithoutJob(Check):
+    """A deduplication key points to a job that does not exist.
+
+    What it finds
+    A `de:` key of BullMQ (Bull: debounce) that had not expired at the snapshot and names a job without a record.
+
+    Why it matters
+    Without an expiry, every add with that deduplication id is dropped silently, and the caller is given the id of the
+    dead job: an error. BullMQ 6.3.10 and later repair the key at the next add, and a key with an expiry (throttling)
+    goes by itself though adds are dropped until then: information.
+
+    How it comes about
+    The owner's record was evicted or deleted by hand, or lost in a database outage, while the key stayed.
+
+    What to do next
+    Delete the key, then add what was dropped: producers' logs show adds that were answered with the id in `job_id`.
+
+    False alarms
+    A key with an expiry that outlives its job is how throttling works.
+
+    References
+    taskforcesh/bullmq#4311, taskforcesh/bullmq#3253.
+    """
+
+    id = "UQ002"
+    name = "deduplication-key-without-job"
+    title = "A deduplication key points to a job that does not exist"
+    severity = "error"
+    since = "0.1.0"
+    dialects = ("bullmq",)
+    needs = {
+        "relations": (
+            "dialect", "kind", "source_namespace", "source_queue", "source_id", "target_namespace", "target_queue",
+            "target_id", "valid_until", "key", "evidence", "db",
+        ),
+        "jobs": ("dialect", "namespace", "queue", "job_id", "has_record", "evidence", "db"),
+        "queues": ("dialect", "namespace", "queue", "library_version", "evidence", "db"),
+        "evidence": ("evidence", "as_of_ms"),
+    }  # fmt: skip
+    sql = """
+        SELECT r.dialect, r.source_namespace AS namespace, r.source_queue AS queue, r.target_id AS job_id, r.key,
+            r.evidence, r.db, r.source_id AS deduplication_id, r.valid_until, q.library_version,
+            CASE
+                WHEN r.valid_until IS NOT NULL THEN 'info'
+                WHEN list_transform(regexp_extract_all(q.library_version, '\\d+')[:3], lambda n: try_cast(n AS INTEGER))
+                    >= [6, 3, 10] THEN 'info'
+                ELSE 'error'
+            END AS severity,
+            CASE WHEN r.valid_until IS NOT NULL THEN 'adds are dropped until it expires'
+                ELSE 'adds with this id are dropped' END AS _effect
+        FROM relations AS r
+        JOIN evidence AS e ON e.evidence = r.evidence
+        LEFT JOIN queues AS q
+            ON q.dialect = r.dialect AND q.namespace = r.source_namespace AND q.queue = r.source_queue
+                AND q.evidence = r.evidence AND q.db = r.db
+        WHERE r.kind = 'deduplication' AND r.dialect = 'bullmq' AND r.target_id IS NOT NULL
+            AND (epoch_ms(r.valid_until) > e.as_of_ms) IS NOT FALSE
+            AND NOT EXISTS (
+                SELECT 1 FROM jobs AS j
+                WHERE j.has_record AND j.job_id = r.target_id AND j.queue = r.target_queue
+                    AND j.namespace = r.target_namespace AND j.dialect = r.dialect
+                    AND j.evidence = r.evidence AND j.db = r.db
+            )
+    """
+    message = (
+        "Deduplication id {deduplication_id} of queue {queue} belongs to job {job_id}, which does not exist: {_effect}"
+    )
