@@ -86,6 +86,12 @@ impl Error {
         Self::new(0, ErrorKind::Stopped)
     }
 
+    /// Only what is wrong, without the place.
+    #[must_use]
+    pub fn into_kind(self) -> ErrorKind {
+        self.0.kind
+    }
+
     /// Names the key whose entry holds the fault, unless one is named already.
     #[cold]
     #[must_use]
