@@ -189,12 +189,9 @@ def _number(value: bytes | None) -> int | None:
 
 def _traces(site: Site) -> Iterator[Traces]:
     claims = site.claims
-    owned = np.flatnonzero((claims.queue >= 0) & site.keys.live)
-    queue, role = claims.queue[owned], claims.role[owned]
-    pairs = np.unique(queue.astype(np.int64) * len(claims.roles) + role)
-    roles: dict[int, set[str]] = {}
-    for pair in pairs.tolist():
-        roles.setdefault(pair // len(claims.roles), set()).add(claims.roles[pair % len(claims.roles)])
+    owned = (claims.queue >= 0) & site.keys.live
+    played = np.zeros((len(claims.queues), len(claims.roles)), bool)
+    played[claims.queue[owned], claims.role[owned]] = True
     whole: dict[int, dict[str, int]] = {}
     for name in claims.roles:
         if name.startswith("messages_"):
@@ -205,6 +202,5 @@ def _traces(site: Site) -> Iterator[Traces]:
                 of_queue[name] = of_queue.get(name, 0) + count
     for number, ref in enumerate(claims.queues):
         shown = frozenset(feature for feature, where in site.facts.shown.items() if where[number])
-        yield Traces(
-            frozenset(roles.get(number, ())), shown, ref.base.startswith(b"asynq:queues:"), whole.get(number, {})
-        )
+        roles = frozenset(claims.roles[role] for role in np.flatnonzero(played[number]))
+        yield Traces(roles, shown, ref.base.startswith(b"asynq:queues:"), whole.get(number, {}))

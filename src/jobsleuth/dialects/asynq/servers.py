@@ -22,6 +22,8 @@ from jobsleuth.safetext import from_bytes
 _BEAT_MS = 10_000
 """A server's heartbeat is good for this long."""
 _ROWS_AT_ONCE = 1 << 15
+_LONGEST = 1 << 20
+"""Bytes of a server's own key that are read; a real one has some hundred."""
 
 Row = dict[str, object]
 _SCHEMA = pa.schema(
@@ -115,7 +117,7 @@ def server_rows(site: Site, consumers: Consumers) -> Iterator[Row]:
     busy = Registry(site, "workers").until_ms
     seen: set[tuple[int, bytes]] = set()
     rows = site.claims.rows_of("server")
-    for batch in site.keyspace.strings(rows[site.keys.has_type(rows, "string")]):
+    for batch in site.keyspace.strings(rows[site.keys.has_type(rows, "string")], _LONGEST):
         for row, value in zip(batch.column("row").to_pylist(), batch.column("value").to_pylist(), strict=True):
             key, db = site.keys.name[row].as_py(), int(site.keys.db[row])
             seen.add((db, key))
