@@ -36,9 +36,11 @@ class EvidenceInfo:
 
     Attributes:
         number: the `evidence` column of every table.
-        path: as the user gave it.
-        sha256: hex digest of the whole file.
-        bytes: size of the file.
+        path: as the user gave it; `-`: standard input.
+        sha256: hex digest of the whole file as it was given.
+        bytes: size of that file.
+        inner: `compression`, and `sha256` and `bytes` of what was in it; None: the file was not compressed.
+        streamed: it came through standard input or a pipe, and cannot be read a second time.
         format: `rdb`, …
         format_version: the format's own version number.
         family: `redis` or `valkey` where the file tells, else None.
@@ -78,6 +80,8 @@ class EvidenceInfo:
     functions: list[dict[str, Any]] = field(default_factory=list)
     modules: list[dict[str, Any]] = field(default_factory=list)
     fault: dict[str, Any] | None = None
+    inner: dict[str, Any] | None = None
+    streamed: bool = False
 
 
 @dataclass

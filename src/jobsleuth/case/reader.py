@@ -123,7 +123,7 @@ class Case:
         """Differences between the manifest and the files of the case and the evidence; empty: none.
 
         Each is one line, hostile names escaped. Evidence is looked for at the path the user gave, so run it from the
-        same folder if that was relative.
+        same folder if that was relative. What was streamed cannot be looked at again and is passed over.
         """
         found = []
         for name, facts in sorted(self.manifest.files.items()):
@@ -134,6 +134,8 @@ class Case:
             if name not in known and not path.is_dir():
                 found.append(f"{safetext.terminal(name)}: not in the manifest")
         for info in self.manifest.evidence:
+            if info.streamed:
+                continue
             found += _compare(f"evidence {info.number}: {info.path}", Path(info.path), info.bytes, info.sha256)
         return found
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from jobsleuth.cli import output
-from jobsleuth.cli.options import JsonOption, Threshold
+from jobsleuth.cli.options import JsonOption, MaxSpoolOption, Threshold, TmpdirOption
 from jobsleuth.errors import UsageError
 
 EXAMPLE = "Example:  jobsleuth analyze dump.rdb --out case"
@@ -21,7 +21,12 @@ _FOR_SECONDS = 100_000_000_000
 
 def command(
     evidence: Annotated[
-        list[Path], typer.Argument(metavar="EVIDENCE...", help="RDB file, or several.", show_default=False)
+        list[Path],
+        typer.Argument(
+            metavar="EVIDENCE...",
+            help="RDB file, or several; gzip, zstd, LZ4, bzip2 and xz are unpacked; - reads standard input.",
+            show_default=False,
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="CASE", help="Folder to make.", show_default=False)],
     force: Annotated[bool, typer.Option("--force", help="Replace an existing case.")] = False,
@@ -41,6 +46,8 @@ def command(
     fail_on: Annotated[
         Threshold, typer.Option("--fail-on", help="Exit 1 when a finding is this severe or worse.")
     ] = Threshold.NEVER,
+    tmpdir: TmpdirOption = None,
+    max_spool_bytes: MaxSpoolOption = None,
     json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary, no progress.")] = False,
 ) -> None:
@@ -51,7 +58,13 @@ def command(
     from jobsleuth.reports import document, lines, render
 
     options = AnalyzeOptions(
-        force=force, salvage=salvage, as_of_ms=as_of_ms, prefixes=tuple(prefix or ()), payload_limit=limit
+        force=force,
+        salvage=salvage,
+        as_of_ms=as_of_ms,
+        prefixes=tuple(prefix or ()),
+        payload_limit=limit,
+        tmpdir=tmpdir,
+        max_spool_bytes=max_spool_bytes,
     )
     with output.progress(quiet) as progress:
         case = analyze(evidence, out, options, progress)

@@ -7,16 +7,31 @@ from typing import Annotated
 
 import typer
 
+from jobsleuth.cli import output
+from jobsleuth.cli.options import MaxSpoolOption, TmpdirOption
+
 EXAMPLE = "Example:  jobsleuth cat dump.rdb | head -n 3"
 
 
 def command(
-    evidence: Annotated[Path, typer.Argument(metavar="EVIDENCE", help="RDB file.", show_default=False)],
+    evidence: Annotated[
+        Path,
+        typer.Argument(
+            metavar="EVIDENCE", help="RDB file, plain or compressed; - reads standard input.", show_default=False
+        ),
+    ],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to this new file instead.")
     ] = None,
+    salvage: Annotated[
+        bool, typer.Option("--salvage", help="Use what can be unpacked of a damaged compressed file.")
+    ] = False,
+    tmpdir: TmpdirOption = None,
+    max_spool_bytes: MaxSpoolOption = None,
 ) -> None:
     """Write every key and value as keyspace NDJSON (version 1), payloads included."""
-    from jobsleuth.sources import write_keyspace
+    from jobsleuth.sources import SpoolOptions, write_keyspace
 
-    write_keyspace(evidence, out)
+    spool = SpoolOptions(tmpdir, max_spool_bytes)
+    for remark in write_keyspace(evidence, out, spool=spool, salvage=salvage):
+        output.note(remark.message)

@@ -41,6 +41,14 @@ class RowFormat(StrEnum):
 CaseArgument = Annotated[
     Path, typer.Argument(metavar="CASE", help="Case folder that `jobsleuth analyze` made.", show_default=False)
 ]
+TmpdirOption = Annotated[
+    Path | None,
+    typer.Option("--tmpdir", metavar="FOLDER", help="Where compressed or piped evidence is unpacked for the run."),
+]
+MaxSpoolOption = Annotated[
+    int | None,
+    typer.Option("--max-spool-bytes", min=1, metavar="N", help="Refuse evidence that unfolds to more bytes than this."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
 RowFormatOption = Annotated[RowFormat, typer.Option("--format", help="Format of the rows.")]
 

@@ -17,14 +17,18 @@ def command(case: CaseArgument, json: JsonOption = False) -> None:
 
     opened = open_case(case)
     differences = opened.verify()
+    streamed = [info for info in opened.manifest.evidence if info.streamed]
     if json:
-        output.dump({"case": str(case), "differences": differences})
+        output.dump({"case": str(case), "differences": differences, "streamed": [i.number for i in streamed]})
     elif differences:
         output.show(((terminal(d), "error"),) for d in differences)
     else:
-        files, evidence = len(opened.manifest.files), len(opened.manifest.evidence)
+        files, evidence = len(opened.manifest.files), len(opened.manifest.evidence) - len(streamed)
         told = (
             f"unchanged: {files:,} files of the case and {evidence:,} of the evidence have the hashes in the manifest"
         )
         output.show([((told, "ok"),)])
+    if streamed and not json:
+        told = "evidence {}: came through standard input or a pipe and cannot be compared; its SHA-256 was {}"
+        output.show(((told.format(info.number, info.sha256), "dim"),) for info in streamed)
     raise typer.Exit(1 if differences else 0)

@@ -19,7 +19,14 @@ from jobsleuth.errors import UsageError
 from jobsleuth.keyspace import Claims
 from jobsleuth.pipeline.fingerprint import Fingerprint, fingerprint, require_unchanged
 from jobsleuth.pipeline.keys_table import key_batches, unclaimed
-from jobsleuth.sources import DEFAULT_MAX_VALUE_BYTES, RdbKeyspace
+from jobsleuth.sources import (
+    DEFAULT_MAX_VALUE_BYTES,
+    STANDARD_INPUT,
+    RdbKeyspace,
+    Snapshot,
+    SpoolOptions,
+    snapshot,
+)
 
 Progress = Callable[[str, int, int], None]
 """Called with (stage, done, total); the unit of done and total depends on the stage."""
@@ -37,6 +44,8 @@ class AnalyzeOptions:
         payload_limit: bytes of each payload kept in the case; None: all, 0: none.
         max_value_bytes: refuse a single string larger than this.
         threads: decoding threads; None: one per core.
+        tmpdir: folder for the temporary file that compressed or streamed evidence is spooled to; None: the system's.
+        max_spool_bytes: refuse evidence that unfolds to more than this; None: what `tmpdir` has room for.
     """
 
     force: bool = False
@@ -46,6 +55,8 @@ class AnalyzeOptions:
     payload_limit: int | None = None
     max_value_bytes: int = DEFAULT_MAX_VALUE_BYTES
     threads: int | None = None
+    tmpdir: Path | None = None
+    max_spool_bytes: int | None = None
 
     def recorded(self) -> dict[str, Any]:
         """The options that shape the case, for its manifest."""
@@ -59,17 +70,29 @@ class AnalyzeOptions:
 
 
 def analyze(evidence: Sequence[Path], out: Path, options: AnalyzeOptions, progress: Progress | None = None) -> Case:
-    """Builds the case folder `out` from the evidence files and judges it.
+    """Builds the case folder `out` from the evidence and judges it.
+
+    Args:
+        evidence: files, plain or compressed; `-` is standard input.
+        out: the folder to make.
+        options: what the user decides.
+        progress: called now and then.
 
     Raises:
         JobsleuthError: unusable evidence or output; nothing is left behind.
     """
     if not evidence:
         raise UsageError("no evidence given", hint="name at least one RDB file")
+    _require_different_files(evidence)
+    spool = SpoolOptions(options.tmpdir, options.max_spool_bytes)
     with CaseWriter(out, options.force) as writer, ThreadPoolExecutor(1) as hasher:
-        infos = []
+        infos: list[EvidenceInfo] = []
         for number, path in enumerate(evidence):
-            infos.append(_read(number, path, writer, hasher, options, progress))
+            unpack = _stage(progress, "unpack")
+            with snapshot(path, spool=spool, salvage=options.salvage, progress=unpack) as source:
+                info = _read(number, source, writer, hasher, options, progress)
+            _require_new_content(info, infos)
+            infos.append(info)
         manifest = Manifest(
             tool="jobsleuth",
             version=version("jobsleuth"),
@@ -86,26 +109,24 @@ def analyze(evidence: Sequence[Path], out: Path, options: AnalyzeOptions, progre
 
 def _read(
     number: int,
-    path: Path,
+    source: Snapshot,
     writer: CaseWriter,
     hasher: ThreadPoolExecutor,
     options: AnalyzeOptions,
     progress: Progress | None,
 ) -> EvidenceInfo:
-    def on_index(done: int, total: int) -> None:
-        if progress is not None:
-            progress("index", done, total)
-
     keyspace = RdbKeyspace.open(
-        path,
+        source,
         salvage=options.salvage,
         as_of_ms=options.as_of_ms,
         max_value_bytes=options.max_value_bytes,
         threads=options.threads,
-        progress=on_index,
+        progress=_stage(progress, "index"),
     )
-    # The hash needs the whole file once more; it runs beside the decoding, from the page cache.
-    hashed: Future[Fingerprint] = hasher.submit(fingerprint, path)
+    hashed: Future[Fingerprint] | None = None
+    if source.sha256 is None:
+        # The hash needs the whole file once more; it runs beside the decoding, from the page cache.
+        hashed = hasher.submit(fingerprint, source.path)
     wishes = Options(options.payload_limit, tuple(os.fsencode(p) for p in options.prefixes))
     claims: list[tuple[Dialect, Claims]] = []
     free = unclaimed(keyspace.keys.num_rows, ())
@@ -124,14 +145,20 @@ def _read(
                     progress("extract", min(done, total), total)
     for batch in key_batches(keyspace, [c for _, c in claims]):
         writer.append("keys", _numbered(batch, number))
-    mark = hashed.result()
-    require_unchanged(path, mark)
+    sha256 = source.sha256
+    if hashed is not None:
+        mark = hashed.result()
+        require_unchanged(source.path, mark)
+        sha256 = mark.sha256
+    inner = {"compression": source.compression, "sha256": source.inner_sha256, "bytes": source.size}
     facts = keyspace.facts
     return EvidenceInfo(
         number=number,
         path=facts.path,
-        sha256=mark.sha256,
+        sha256=sha256 or "",
         bytes=facts.bytes,
+        inner=inner if source.compression else None,
+        streamed=source.streamed,
         format=facts.format,
         format_version=facts.format_version,
         family=facts.family,
@@ -149,6 +176,41 @@ def _read(
         modules=facts.modules,
         fault=facts.fault,
     )
+
+
+def _stage(progress: Progress | None, name: str) -> Callable[[int, int], None] | None:
+    return None if progress is None else lambda done, total: progress(name, done, total)
+
+
+def _require_different_files(evidence: Sequence[Path]) -> None:
+    """Raises UsageError where two of the names mean one file: its jobs would be there twice."""
+    seen: dict[object, Path] = {}
+    for path in evidence:
+        who: object = STANDARD_INPUT
+        if os.fspath(path) != STANDARD_INPUT:
+            try:
+                status = path.stat()
+            except OSError:
+                continue  # told better when it is opened
+            who = (status.st_dev, status.st_ino)
+        if who in seen:
+            raise UsageError(
+                f"is the same file as {os.fspath(seen[who])}", file=os.fspath(path), hint="name each file once"
+            )
+        seen[who] = path
+
+
+def _require_new_content(info: EvidenceInfo, earlier: Sequence[EvidenceInfo]) -> None:
+    """Raises UsageError where evidence is a copy of earlier evidence, packed or not."""
+    for known in earlier:
+        if _content(known) == _content(info):
+            raise UsageError(
+                f"has the same content as {known.path}", file=info.path, hint="name each snapshot once, packed or not"
+            )
+
+
+def _content(info: EvidenceInfo) -> str:
+    return str(info.inner["sha256"]) if info.inner else info.sha256
 
 
 def _numbered(rows: pa.Table | pa.RecordBatch, number: int) -> pa.Table:

@@ -2,5 +2,14 @@
 
 from jobsleuth.sources.cat import write_keyspace
 from jobsleuth.sources.rdb import DEFAULT_MAX_VALUE_BYTES, RdbKeyspace
+from jobsleuth.sources.spool import STANDARD_INPUT, Snapshot, SpoolOptions, snapshot
 
-__all__ = ["DEFAULT_MAX_VALUE_BYTES", "RdbKeyspace", "write_keyspace"]
+__all__ = [
+    "DEFAULT_MAX_VALUE_BYTES",
+    "STANDARD_INPUT",
+    "RdbKeyspace",
+    "Snapshot",
+    "SpoolOptions",
+    "snapshot",
+    "write_keyspace",
+]

@@ -2,38 +2,59 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 from jobsleuth.errors import EvidenceError
+from jobsleuth.keyspace import Remark
 from jobsleuth.sources import _native
-from jobsleuth.sources.detect import require_rdb
 from jobsleuth.sources.rdb import DEFAULT_MAX_VALUE_BYTES, evidence_error
+from jobsleuth.sources.spool import SpoolOptions, snapshot
 
 
-def write_keyspace(evidence: Path, out: Path | None, *, max_value_bytes: int = DEFAULT_MAX_VALUE_BYTES) -> None:
+def write_keyspace(
+    evidence: Path,
+    out: Path | None,
+    *,
+    max_value_bytes: int = DEFAULT_MAX_VALUE_BYTES,
+    spool: SpoolOptions | None = None,
+    salvage: bool = False,
+) -> list[Remark]:
     """Writes every key of `evidence` as keyspace NDJSON to the new file `out`, or to standard output.
 
     A fault leaves standard output without the end line, so that its reader sees it was cut short; the file `out` is
     then removed.
 
+    Args:
+        evidence: path, or `-`.
+        out: the new file; None: standard output.
+        max_value_bytes: refuse a string larger than this.
+        spool: where compressed and streamed evidence is spooled.
+        salvage: use what can be unpacked of damaged compressed data.
+
+    Returns:
+        What was odd about the evidence.
+
     Raises:
         EvidenceError: the evidence is unusable or ends in a fault, or `out` exists or cannot be written.
     """
-    require_rdb(evidence)
     partial: Path | None = None
     if out is not None:
         if out.exists():
             raise EvidenceError("exists already", file=os.fspath(out), hint="choose another name for --out")
         partial = out.with_name(f".{out.name}.partial")
-    try:
-        _native.cat(os.fspath(evidence), None if partial is None else os.fspath(partial), max_value_bytes)
-        if partial is not None and out is not None:
-            partial.rename(out)
-    except _native.Fault as fault:
-        raise evidence_error(fault, evidence) from None
-    except OSError as error:
-        raise EvidenceError(f"cannot be written: {error.strerror or error}", file=os.fspath(out or "-")) from error
-    finally:
-        if partial is not None:
-            partial.unlink(missing_ok=True)
+    with snapshot(evidence, spool=spool, salvage=salvage) as source:
+        try:
+            told = _native.cat(os.fspath(source.path), None if partial is None else os.fspath(partial), max_value_bytes)
+            if partial is not None and out is not None:
+                partial.rename(out)
+        except _native.Fault as fault:
+            raise evidence_error(fault, source) from None
+        except OSError as error:
+            raise EvidenceError(f"cannot be written: {error.strerror or error}", file=os.fspath(out or "-")) from error
+        finally:
+            if partial is not None:
+                partial.unlink(missing_ok=True)
+    found = json.loads(told)["warnings"]
+    return [*source.remarks, *(Remark(w["kind"], w["message"], w.get("offset"), w.get("count")) for w in found)]

@@ -1,56 +1,60 @@
-"""What kind of evidence a file is, by its first bytes."""
+"""What kind of evidence some bytes are."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 from jobsleuth import safetext
 from jobsleuth.errors import EvidenceError
+from jobsleuth.sources.compression import recognise
 
-_OTHER_KINDS: tuple[tuple[bytes, str, str], ...] = (
-    (b"\x1f\x8b", "gzip-compressed", "unpack it first: gunzip --keep FILE"),
-    (b"\x28\xb5\x2f\xfd", "zstd-compressed", "unpack it first: unzstd --keep FILE"),
-    (b"\x04\x22\x4d\x18", "lz4-compressed", "unpack it first: unlz4 --keep FILE"),
-    (b"BZh", "bzip2-compressed", "unpack it first: bunzip2 --keep FILE"),
-    (b"\xfd7zXZ\x00", "xz-compressed", "unpack it first: unxz --keep FILE"),
+_OTHER_KINDS: tuple[tuple[int, bytes, str, str], ...] = (
+    (0, b"\x02\x21\x4c\x18", "LZ4-compressed in its old format", "unpack it first: unlz4 --keep FILE"),
+    (0, b"\x1f\x9d", "compressed by `compress`", "unpack it first: gunzip --keep FILE"),
+    (0, b"PK", "a ZIP archive", "take the snapshot out of it: unzip FILE"),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", "take the snapshot out of it: 7z x FILE"),
+    (0, b"VCS", "a compressed envelope of a Valkey development version", "let the server that wrote it save it plain"),
+    (257, b"ustar", "a tar archive", "take the snapshot out of it: tar -xf FILE"),
     (
+        0,
         b"*",
         "probably an append-only file",
         "take a snapshot (BGSAVE) or load the file into a scratch server and save it",
     ),
-    (b"{", "JSON, not a snapshot", "give the RDB file itself"),
+    (0, b"{", "JSON, not a snapshot", "give the RDB file itself"),
+    (0, b"PAR1", "a Parquet file", "give the RDB file itself"),
 )
 
 
-def require_rdb(path: Path) -> int:
-    """Size in bytes of the RDB file `path`.
+def require_rdb(head: bytes, file: str, inside: str | None = None) -> None:
+    """Makes sure that bytes begin an RDB file, bare or in the frame of a replication stream.
+
+    Args:
+        head: the first bytes, 512 or all there are.
+        file: the evidence as errors name it.
+        inside: name of the compression that `head` was unpacked from; None: it is the evidence itself.
 
     Raises:
-        EvidenceError: no such file, not a regular file, unreadable, empty, or not an RDB file; the message says what it
-            looks like instead.
+        EvidenceError: they do not; the message says what they look like instead.
     """
-    shown = os.fspath(path)
-    try:
-        if not path.exists():
-            raise EvidenceError("no such file", file=shown)
-        if path.is_dir():
-            raise EvidenceError("is a folder, not a snapshot", file=shown, hint="give the dump.rdb inside it")
-        if not path.is_file():
-            raise EvidenceError("is not a regular file", file=shown, hint="copy it to a file first")
-        with path.open("rb") as file:
-            head = file.read(16)
-        size = path.stat().st_size
-    except OSError as error:
-        raise EvidenceError(f"cannot be read: {error.strerror or error}", file=shown) from error
+    where = f"what is in the {inside} file " if inside else ""
     if not head:
-        raise EvidenceError("is empty", file=shown, offset=0, hint="the copy may have failed; compare its size")
+        raise EvidenceError(f"{where}is empty", file=file, offset=0, hint="the copy may have failed; compare its size")
     if head.startswith((b"REDIS", b"VALKEY", b"$")):
-        return size
-    for magic, looks_like, hint in _OTHER_KINDS:
-        if head.startswith(magic):
-            raise EvidenceError(f"is no RDB file: it is {looks_like}", file=shown, offset=0, hint=hint)
+        return
+    again = recognise(head)
+    if again is not None:
+        raise EvidenceError(
+            f"{where}is {again}-compressed once more",
+            file=file,
+            offset=0,
+            hint="unpack it first, and give what is in it",
+        )
+    for at, magic, looks_like, hint in _OTHER_KINDS:
+        if head[at:].startswith(magic):
+            raise EvidenceError(f"{where}is no RDB file: it is {looks_like}", file=file, offset=0, hint=hint)
     seen = safetext.terminal(safetext.from_bytes(head[:9]))
     raise EvidenceError(
-        f"is no RDB file: it begins with {seen!r}, not REDIS or VALKEY", file=shown, offset=0, hint="give a dump.rdb"
+        f"{where}is no RDB file: it begins with {seen!r}, not REDIS or VALKEY",
+        file=file,
+        offset=0,
+        hint="give a dump.rdb",
     )

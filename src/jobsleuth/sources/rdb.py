@@ -16,7 +16,7 @@ import pyarrow as pa
 from jobsleuth.errors import EvidenceError
 from jobsleuth.keyspace import AsOf, EvidenceFacts, Projected, Remark, Rows, projection_json
 from jobsleuth.sources import _native
-from jobsleuth.sources.detect import require_rdb
+from jobsleuth.sources.spool import Snapshot, plain
 
 DEFAULT_MAX_VALUE_BYTES = 2 << 30
 """One decoded string may not be larger than this; the largest a stock server stores is 512 MiB."""
@@ -24,28 +24,29 @@ _BATCH_BYTES = 8 << 20
 _SALVAGE_HINT = "what came before it can be read: add --salvage"
 
 
-def evidence_error(fault: _native.Fault, path: Path) -> EvidenceError:
-    """The core's fault as an error that names the file."""
+def evidence_error(fault: _native.Fault, source: Snapshot) -> EvidenceError:
+    """The core's fault as an error that names the evidence."""
     _kind, message, offset, salvageable = fault.args
-    return EvidenceError(message, file=os.fspath(path), offset=offset, hint=_SALVAGE_HINT if salvageable else None)
+    hint = _SALVAGE_HINT if salvageable else None
+    return EvidenceError(source.placed(message), file=source.shown, offset=offset, hint=hint)
 
 
 class RdbKeyspace:
     """One RDB file as a keyspace. See :class:`jobsleuth.keyspace.Keyspace` for the methods' promises."""
 
     def __init__(
-        self, path: Path, size: int, index: _native.Index, *, as_of_ms: int | None = None, threads: int | None = None
+        self, source: Snapshot, index: _native.Index, *, as_of_ms: int | None = None, threads: int | None = None
     ) -> None:
-        self._path = path
+        self._source = source
         self._index = index
         self._threads = threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads or 2
-        self.facts = _facts(path, size, json.loads(index.info()))
+        self.facts = _facts(source, json.loads(index.info()))
         self._as_of = _as_of(self.facts, as_of_ms)
 
     @classmethod
     def open(
         cls,
-        path: Path,
+        evidence: Path | Snapshot,
         *,
         salvage: bool = False,
         as_of_ms: int | None = None,
@@ -56,7 +57,7 @@ class RdbKeyspace:
         """Walks the whole file once (values skipped, checksum verified).
 
         Args:
-            path: the RDB file; it is only read.
+            evidence: a plain RDB file, or what :func:`jobsleuth.sources.snapshot` made readable; it is only read.
             salvage: keep what stands before a fault, and values of a file whose checksum is wrong.
             as_of_ms: overrides the snapshot's own time, Unix ms.
             max_value_bytes: refuse a string larger than this.
@@ -66,12 +67,12 @@ class RdbKeyspace:
         Raises:
             EvidenceError: not an RDB file, cut short, corrupt, of an unknown version, or a wrong checksum.
         """
-        size = require_rdb(path)
+        source = evidence if isinstance(evidence, Snapshot) else plain(evidence)
         try:
-            index = _native.index(os.fspath(path), salvage, max_value_bytes, progress)
+            index = _native.index(os.fspath(source.path), salvage, max_value_bytes, progress)
         except _native.Fault as fault:
-            raise evidence_error(fault, path) from None
-        return cls(path, size, index, as_of_ms=as_of_ms, threads=threads)
+            raise evidence_error(fault, source) from None
+        return cls(source, index, as_of_ms=as_of_ms, threads=threads)
 
     @property
     def as_of(self) -> AsOf:
@@ -134,13 +135,13 @@ class RdbKeyspace:
     def _reader(self, stream: _native.ArrowStream) -> pa.RecordBatchReader:
         """A reader whose faults come as :class:`EvidenceError`: the C stream carries only text."""
         inner = pa.RecordBatchReader.from_stream(stream)
-        path = os.fspath(self._path)
+        source = self._source
 
         def batches() -> Any:
             try:
                 yield from inner
             except (OSError, pa.ArrowException) as error:
-                raise EvidenceError(str(error), file=path, hint=_SALVAGE_HINT) from None
+                raise EvidenceError(source.placed(str(error)), file=source.shown, hint=_SALVAGE_HINT) from None
 
         return pa.RecordBatchReader.from_batches(inner.schema, batches())
 
@@ -156,10 +157,11 @@ def _numbers(stream: _native.ArrowStream, dtype: Any) -> Any:
     return np.concatenate([c.to_numpy(zero_copy_only=False) for c in array.chunks]).astype(dtype, copy=False)
 
 
-def _facts(path: Path, size: int, info: dict[str, Any]) -> EvidenceFacts:
+def _facts(source: Snapshot, info: dict[str, Any]) -> EvidenceFacts:
+    read = [Remark(w["kind"], w["message"], w.get("offset"), w.get("count")) for w in info["warnings"]]
     return EvidenceFacts(
-        path=os.fspath(path),
-        bytes=size,
+        path=source.given,
+        bytes=source.bytes,
         format="rdb",
         format_version=info["version"],
         family=info["family"],
@@ -170,7 +172,7 @@ def _facts(path: Path, size: int, info: dict[str, Any]) -> EvidenceFacts:
         databases=info["databases"],
         functions=info["functions"],
         modules=info["modules"],
-        remarks=[Remark(w["kind"], w["message"], w.get("offset"), w.get("count")) for w in info["warnings"]],
+        remarks=[*source.remarks, *read],
         fault=info["fault"],
     )
 
