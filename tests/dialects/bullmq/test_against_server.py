@@ -51,7 +51,7 @@ def test_membership_is_every_element_in_place(evidence: Any) -> None:
     actual: dict[tuple[int, str], list[tuple[Any, ...]]] = {}
     for row in evidence.rows("membership"):
         actual.setdefault((row["db"], row["key"]), []).append((row["position"], row["job_id"], row["score"]))
-    for place, rows in actual.items():
+    for rows in actual.values():
         rows.sort(key=lambda r: (r[0] is not None and r[0], r[1]))
     assert _structures(evidence) == actual
 

@@ -35,20 +35,20 @@ def test_a_base_divides_at_its_last_colon_but_under_bull_at_the_first(
 def test_a_settled_prefix_wins_and_takes_the_doubt_away() -> None:
     """`--prefix`: the longest that fits."""
     split = split_base(b"bull:tenant:emails", (b"bull", b"bull:tenant"))
-    assert (b"bull:tenant", b"emails", None) == (split.namespace, split.queue, split.doubt)
+    assert (split.namespace, split.queue, split.doubt) == (b"bull:tenant", b"emails", None)
 
 
 def test_a_release_that_refuses_colons_settles_the_division() -> None:
     """5.12.12 and later throw on a queue name with a colon, so one it opened has none."""
     new, old = split_base(b"bull:x:emails", (), (5, 12, 12)), split_base(b"bull:x:emails", (), (5, 12, 11))
-    assert (b"bull:x", b"emails", None) == (new.namespace, new.queue, new.doubt)
-    assert (b"bull", b"x:emails") == (old.namespace, old.queue)
+    assert (new.namespace, new.queue, new.doubt) == (b"bull:x", b"emails", None)
+    assert (old.namespace, old.queue) == (b"bull", b"x:emails")
 
 
 def test_versions_are_read_from_what_any_port_writes() -> None:
     """`meta.version` is `<library>:<semver>`."""
-    assert (5, 81, 5) == version_of(b"bullmq:5.81.5")
-    assert (2, 19, 5) == version_of(b"py:2.19.5-rc1")
+    assert version_of(b"bullmq:5.81.5") == (5, 81, 5)
+    assert version_of(b"py:2.19.5-rc1") == (2, 19, 5)
     assert version_of(b"bullmq:next") is None
 
 
@@ -80,11 +80,11 @@ def test_the_first_structure_in_the_librarys_order_gives_the_state(structures: t
 
 def test_bull_has_words_of_its_own() -> None:
     """Bull 3 and 4: `paused` is a state, none is `stuck`."""
-    assert ["paused", "waiting", "stuck"] == [
+    assert [
         _state("paused", bull=True),
         _state("wait", "paused", bull=True),
         _state(bull=True),
-    ]
+    ] == ["paused", "waiting", "stuck"]
     assert {s for s, _ in BULL_ORDER} <= set(STRUCTURES)
 
 
@@ -97,7 +97,7 @@ def test_delayed_scores_past_2_to_the_53_keep_their_due_time() -> None:
     assert due == ms.tolist()
     assert known.all()
     assert sequenced.all()
-    assert [6, 6, 6] == sequence[:3].tolist()
+    assert sequence[:3].tolist() == [6, 6, 6]
 
 
 def test_scores_that_are_no_moment_give_none() -> None:
@@ -105,12 +105,12 @@ def test_scores_that_are_no_moment_give_none() -> None:
     score = np.array([np.inf, -np.inf, np.nan, 1e300])
     _, known, _, sequenced = decode_scores(np.full(4, STRUCTURES.index("delayed"), np.int8), score)
     assert not known.any()
-    assert [False, False, False, True] == sequenced.tolist()
+    assert sequenced.tolist() == [False, False, False, True]
 
 
 def test_a_marker_of_score_zero_says_ready_not_1970() -> None:
     """5.0.0+: score 0 of a marker is no moment; else it is the next due time, a fraction cut."""
     score = np.array([0.0, 1_796_039_442_260.5])
     ms, known, _, _ = decode_scores(np.full(2, STRUCTURES.index("marker"), np.int8), score)
-    assert [False, True] == known.tolist()
-    assert 1_796_039_442_260 == ms[1]
+    assert known.tolist() == [False, True]
+    assert ms[1] == 1_796_039_442_260

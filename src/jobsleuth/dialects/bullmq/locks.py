@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from jobsleuth.dialects.bullmq.keytable import numbers, valid
-from jobsleuth.dialects.bullmq.reading import MS, Reading
+from jobsleuth.dialects.bullmq.reading import Reading, ends
 from jobsleuth.dialects.bullmq.tally import Tally, milliseconds
 from jobsleuth.safetext import from_bytes
 
@@ -28,13 +28,13 @@ def locks(reading: Reading, tally: Tally) -> Iterator[tuple[str, pa.Table]]:
         row = numbers(batch.column("row"), np.int64)
         queue = reading.claims.queue[row]
         expiry = reading.table.expiry_of(row)
-        ends = valid(expiry)
+        limited = valid(expiry)
         end_ms = milliseconds(expiry)
         if reading.as_of is None:
             validity = pa.nulls(len(row), pa.bool_())
         else:
-            validity = pa.array(~ends | (end_ms > reading.as_of))
-            renewed = ends & (end_ms - _DEFAULT_LOCK_MS <= reading.as_of)
+            validity = pa.array(~limited | (end_ms > reading.as_of))
+            renewed = limited & (end_ms - _DEFAULT_LOCK_MS <= reading.as_of)
             tally.activity(queue[renewed], pa.array(end_ms[renewed] - _DEFAULT_LOCK_MS), worker=True)
         job_id, _ = reading.text(reading.remainders(row, len(b":lock")))
         yield (
@@ -45,7 +45,7 @@ def locks(reading: Reading, tally: Tally) -> Iterator[tuple[str, pa.Table]]:
                     "kind": pa.array(["lock"] * len(row)),
                     "worker_id": reading.text(batch.column("value"))[0],
                     "job_id": job_id,
-                    "valid_until": expiry.cast(MS),
+                    "valid_until": ends(expiry),
                     "valid": validity,
                     "key": reading.key_text(row),
                 }

@@ -13,7 +13,7 @@ from jobsleuth.dialects.bullmq.grammar import version_of
 from jobsleuth.dialects.bullmq.keytable import valid
 from jobsleuth.dialects.bullmq.layout import Facts, infer, is_bull
 from jobsleuth.dialects.bullmq.reading import MS, Reading
-from jobsleuth.dialects.bullmq.states import LATEST_MS, STATES
+from jobsleuth.dialects.bullmq.states import EARLIEST_MS, LATEST_MS, STATES
 from jobsleuth.dialects.bullmq.tally import ALWAYS, NEVER, Tally, milliseconds
 from jobsleuth.safetext import from_bytes
 
@@ -99,7 +99,7 @@ class Settings:
                     if value is None:
                         continue
                     if role == "stalled-check":
-                        if abs(value) <= LATEST_MS:
+                        if EARLIEST_MS <= value <= LATEST_MS:
                             tally.activity(np.array([queue], np.int32), pa.array([value]), worker=True)
                     elif role == "limiter":
                         name = from_bytes(tails[row])

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute
 
 from jobsleuth.dialects.base import Options
-from jobsleuth.dialects.bullmq.grammar import DEFAULT_PREFIXES, split_base
-from jobsleuth.dialects.bullmq.keytable import KeyTable, chunked, numbers, single
+from jobsleuth.dialects.bullmq.grammar import split_base
+from jobsleuth.dialects.bullmq.keytable import KeyTable, chunked, numbers, single, valid
+from jobsleuth.dialects.bullmq.states import EARLIEST_MS, LATEST_MS
 from jobsleuth.errors import DialectError
 from jobsleuth.keyspace import Claims, Keyspace, Rows
 from jobsleuth.safetext import from_bytes
@@ -195,9 +196,10 @@ def times(values: npt.NDArray[np.int64], known: npt.NDArray[np.bool_]) -> pa.Arr
     return pa.array(values, mask=~known).cast(MS)
 
 
-def default_prefix(namespace: bytes) -> bool:
-    """Whether the namespace is the one the library takes by itself."""
-    return namespace in DEFAULT_PREFIXES
+def ends(expiry: pa.ChunkedArray) -> pa.Array:
+    """Expiry of keys as timestamps; null: never, or later than any calendar."""
+    values = numbers(expiry, np.int64)
+    return times(values, valid(expiry) & (values >= EARLIEST_MS) & (values <= LATEST_MS))
 
 
 def text_map(reading: Reading, rest: pa.MapArray) -> pa.MapArray:

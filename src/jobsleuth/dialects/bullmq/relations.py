@@ -11,7 +11,7 @@ import pyarrow.compute
 
 from jobsleuth.dialects.bullmq.grammar import SUB_KEYS
 from jobsleuth.dialects.bullmq.keytable import numbers
-from jobsleuth.dialects.bullmq.reading import MS, Queues, Reading
+from jobsleuth.dialects.bullmq.reading import MS, Queues, Reading, ends
 from jobsleuth.dialects.bullmq.tally import Tally
 
 pc: Any = pa.compute
@@ -119,6 +119,6 @@ def deduplications(reading: Reading, tally: Tally) -> Pieces:
                 source=(*names, reading.text(name)[0]),
                 target=(*names, reading.text(batch.column("value"))[0]),
                 key=reading.key_text(row),
-                valid_until=reading.table.expiry_of(row).cast(MS),
+                valid_until=ends(reading.table.expiry_of(row)),
             ),
         )

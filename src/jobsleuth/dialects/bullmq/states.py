@@ -74,8 +74,9 @@ def state_codes(mask: npt.NDArray[np.uint16], bull: npt.NDArray[np.bool_]) -> np
     return np.asarray(_TABLE[bull.astype(np.int8), mask & _DECIDING_MASK])
 
 
+EARLIEST_MS = -62_135_596_800_000
 LATEST_MS = 253_402_300_799_999
-"""9999-12-31T23:59:59.999Z; no column of a case holds a later moment."""
+"""Years 1 to 9999, what other programs can show as a date; no column of a case holds another moment."""
 
 Moments = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]
 
@@ -84,7 +85,7 @@ def moments(value: npt.NDArray[np.float64]) -> Moments:
     """(milliseconds, whether it is a moment a calendar has), fractions cut downwards."""
     with np.errstate(invalid="ignore"):
         floor = np.floor(value)
-        good = np.isfinite(floor) & (np.abs(floor) <= LATEST_MS)
+        good = (floor >= EARLIEST_MS) & (floor <= LATEST_MS)
     return np.where(good, floor, 0.0).astype(np.int64), good
 
 
