@@ -1,5 +1,7 @@
 //! Payloads of the DUMP command: one value, its version and a checksum.
 
+use std::ops::Range;
+
 use crate::context::{Context, Limits};
 use crate::crc;
 use crate::decode::Decoder;
@@ -21,6 +23,15 @@ pub struct DumpInfo {
     /// As the type alone tells it.
     pub encoding: Encoding,
     pub key_meta: Vec<MetaClass>,
+    /// Where in the payload the value stands.
+    pub value: Range<usize>,
+}
+
+impl DumpInfo {
+    /// What the value is decoded with.
+    pub fn context(&self, limits: Limits) -> Context {
+        Context::new(self.family, self.version, limits)
+    }
 }
 
 /// Version and checksum.
@@ -29,8 +40,22 @@ const TRAILER: usize = 10;
 /// Checks a payload and hands the pieces of its value to `v`.
 ///
 /// # Errors
-/// A wrong checksum (0 is no exception here), a version newer than known, damage, bytes left over.
+/// Those of [`inspect_dump`]; damage to the value; bytes left over.
 pub fn decode_dump<V: Visitor>(payload: &[u8], limits: Limits, v: &mut V) -> Result<DumpInfo> {
+    let info = inspect_dump(payload, limits)?;
+    let mut input = SliceInput::new(payload.get(info.value.clone()).unwrap_or_default(), info.value.start as u64);
+    Decoder::default().decode(&info.context(limits), info.rdb_type, &mut input, v)?;
+    if input.remaining() > 0 {
+        return Err(Error::corrupt(input.offset(), "bytes between the value and its trailer"));
+    }
+    Ok(info)
+}
+
+/// Checks a payload and tells what stands before its value.
+///
+/// # Errors
+/// A wrong checksum (0 is no exception here), a version newer than known, an unknown type.
+pub fn inspect_dump(payload: &[u8], limits: Limits) -> Result<DumpInfo> {
     let len = payload.len() as u64;
     let Some((body, trailer)) = payload.split_last_chunk::<TRAILER>() else {
         let kind = match len {
@@ -69,9 +94,6 @@ pub fn decode_dump<V: Visitor>(payload: &[u8], limits: Limits, v: &mut V) -> Res
             kind = Kind::Vectorset;
         }
     }
-    Decoder::default().decode(&ctx, rdb_type, &mut input, v)?;
-    if input.remaining() > 0 {
-        return Err(Error::corrupt(input.offset(), "bytes between the value and its trailer"));
-    }
-    Ok(DumpInfo { family, version, rdb_type, kind, encoding, key_meta })
+    let value = body.len().saturating_sub(input.buffered().len())..body.len();
+    Ok(DumpInfo { family, version, rdb_type, kind, encoding, key_meta, value })
 }

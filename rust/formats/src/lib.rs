@@ -17,6 +17,7 @@ mod error;
 mod hash;
 mod header;
 mod input;
+mod item;
 mod json;
 mod kind;
 mod lines;
@@ -33,14 +34,15 @@ mod walk;
 
 pub use context::{Context, Limits, Templates};
 pub use decode::{Decoder, decode};
-pub use dump::{DumpInfo, decode_dump};
+pub use dump::{DumpInfo, decode_dump, inspect_dump};
 pub use error::{Error, ErrorKind, Fault, Result};
 pub use header::{Family, Frame, Header};
 pub use input::{FileInput, Input, SliceInput};
+pub use item::{Checksum, Function, Item, KeyEntry};
 pub use kind::{Encoding, Kind, MetaClass, ModuleId};
 pub use ndjson::{CatFailure, CatOptions, CatSummary, cat};
 pub use visit::{
     ArrayMeta, ModuleValue, StreamConsumer, StreamGroup, StreamId, StreamIdempotence, StreamMeta, StreamMeta7,
     StreamPending, VectorsetMeta, Visitor,
 };
-pub use walk::{Checksum, Function, Item, KeyEntry, Walker};
+pub use walk::Walker;

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use crate::error::Result;
+use crate::item::KeyEntry;
 use crate::json;
 use crate::kind::Kind;
 use crate::number::g17;
@@ -10,7 +11,6 @@ use crate::visit::{
     ArrayMeta, ModuleValue, StreamConsumer, StreamGroup, StreamId, StreamIdempotence, StreamMeta, StreamPending,
     VectorsetMeta, Visitor,
 };
-use crate::walk::KeyEntry;
 
 /// What the first line says; learnt from the AUX fields.
 #[derive(Default)]

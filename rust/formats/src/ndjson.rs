@@ -7,8 +7,9 @@ use crate::context::Limits;
 use crate::error::{Error, ErrorKind, Result};
 use crate::header::Header;
 use crate::input::Input;
+use crate::item::{Checksum, Item};
 use crate::lines::{Facts, Lines};
-use crate::walk::{Checksum, Item, Walker};
+use crate::walk::Walker;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CatOptions {

@@ -7,118 +7,12 @@ use crate::decode::Decoder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::header::{Family, Frame, Header};
 use crate::input::Input;
+use crate::item::{Checksum, Function, Item, KeyEntry};
 use crate::kind::{Encoding, Kind, MetaClass, ModuleId, Shape};
 use crate::opcode;
 use crate::parse::{Form, Reader, head};
 use crate::skip;
 use crate::visit::Visitor;
-
-/// One item of a file. Bytes are borrowed from the walker until its next step.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Item<'a> {
-    /// A fact about the file, e.g. `ctime`.
-    Aux {
-        name: &'a [u8],
-        value: &'a [u8],
-    },
-    /// What a module stores beside the keys; `when` is 1 before and 2 after them.
-    ModuleAux {
-        id: ModuleId,
-        when: u64,
-        items: u64,
-        bytes: u64,
-    },
-    Function(Function<'a>),
-    SelectDb(u64),
-    /// Sizes that the writer announces for the database; hints only.
-    ResizeDb {
-        keys: u64,
-        expires: u64,
-    },
-    /// The keys that follow are in this cluster slot.
-    SlotInfo {
-        slot: u64,
-        keys: u64,
-        expires: u64,
-    },
-    /// A slot migration under way (Valkey).
-    SlotImport {
-        job: &'a [u8],
-        ranges: u64,
-    },
-    /// Field names that hashes refer to (Redis 8.10).
-    HashTemplate {
-        id: u64,
-        fields: u64,
-    },
-    /// An opcode of a fork; `value` is the number that came with it.
-    Vendor {
-        opcode: u8,
-        value: u64,
-    },
-    Key(KeyEntry<'a>),
-    /// The end of the snapshot. Bytes behind it are not looked at: see [`Walker::trailing`].
-    End(Checksum),
-}
-
-/// A library of server-side functions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Function<'a> {
-    /// From the first line of the source, or stored beside it by release candidates.
-    pub name: Option<&'a [u8]>,
-    pub engine: Option<&'a [u8]>,
-    pub source: &'a [u8],
-    /// Stored in the form of the 7.0 release candidates, which servers refuse.
-    pub pre_release: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checksum {
-    /// Stored and right.
-    Ok(u64),
-    /// Versions before 5 have none.
-    Absent,
-    /// Stored 0: the writer was told to compute none.
-    Disabled,
-    Mismatch {
-        stored: u64,
-        computed: u64,
-    },
-    /// The input does not keep one.
-    NotComputed {
-        stored: u64,
-    },
-}
-
-/// A key and where its value is.
-#[derive(Clone, Debug, PartialEq)]
-pub struct KeyEntry<'a> {
-    pub db: u64,
-    pub key: &'a [u8],
-    pub rdb_type: u8,
-    pub kind: Kind,
-    pub encoding: Encoding,
-    /// Unix ms.
-    pub expire_at_ms: Option<i64>,
-    /// Seconds since the last access, at the time of the save.
-    pub lru_idle_s: Option<u64>,
-    /// Logarithmic access counter.
-    pub lfu_freq: Option<u8>,
-    /// Cluster slot, where the file says it.
-    pub slot: Option<u64>,
-    /// Offset of the first byte of the entry: of its first modifier, or of the type.
-    pub entry_offset: u64,
-    /// Offset of the value: where [`decode`](crate::decode) starts.
-    pub value_offset: u64,
-    /// Offset after the value; that of the value itself while it has not been passed over.
-    pub end_offset: u64,
-    /// Elements of a collection, where that can be told without decoding; strings have none.
-    pub elements: Option<u64>,
-    pub module: Option<ModuleId>,
-    /// Classes of metadata that modules keep beside this key (Redis 8.6).
-    pub key_meta: &'a [MetaClass],
-}
 
 /// What stands before a key and holds for it alone.
 #[derive(Default)]
@@ -321,10 +215,7 @@ impl<I: Input> Walker<I> {
             Step::Function { pre_release: true } => {
                 Item::Function(Function { name: Some(a), engine: Some(b), source: c, pre_release: true })
             }
-            Step::Function { pre_release: false } => {
-                let (engine, name) = shebang(c);
-                Item::Function(Function { name, engine, source: c, pre_release: false })
-            }
+            Step::Function { pre_release: false } => Item::Function(Function::of_source(c)),
             Step::SelectDb(db) => Item::SelectDb(db),
             Step::ResizeDb { keys, expires } => Item::ResizeDb { keys, expires },
             Step::SlotInfo { slot, keys, expires } => Item::SlotInfo { slot, keys, expires },
@@ -533,15 +424,6 @@ impl<I: Input> Walker<I> {
         }
         Ok(checksum)
     }
-}
-
-/// Engine and name in the first line of a library: `#!<engine> name=<library>`.
-fn shebang(source: &[u8]) -> (Option<&[u8]>, Option<&[u8]>) {
-    let Some(line) = source.strip_prefix(b"#!").and_then(|rest| rest.split(|&b| b == b'\n').next()) else {
-        return (None, None);
-    };
-    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    (words.next(), words.find_map(|word| word.strip_prefix(b"name=")))
 }
 
 /// The slot in the text `slot,keys,expires` of Valkey.

@@ -150,7 +150,7 @@ fn length_and_count_bombs() {
             assert!(expected, "{error}");
         };
         for rdb_type in [0, 1, 2, 3, 4, 5, 9, 10, 14, 15, 16, 18, 19, 22, 27] {
-            cut(fault_of(&[key(rdb_type, "k", &[bomb.clone()])]));
+            cut(fault_of(&[key(rdb_type, "k", std::slice::from_ref(&bomb))]));
         }
         for rdb_type in [24, 31, 32] {
             cut(fault_of(&[key(rdb_type, "k", &[vec![0; 8], bomb.clone()])]));
