@@ -31,6 +31,7 @@ class Reading:
     """What the dialect makes of one dump."""
 
     def __init__(self, path: Path, options: Options | None = None) -> None:
+        self.path = path
         self.keyspace = RdbKeyspace.open(path)
         self.options = options or Options()
         free = np.ones(self.keyspace.keys.num_rows, bool)

@@ -130,7 +130,7 @@ def test_headers_locks_and_groups_of_a_message(dump: Dump) -> None:
 def test_payload_limit() -> None:
     """`--payload` cuts the bytes kept, never the size and format that are told of them."""
     full = load("every-state-0.26.0")
-    cut = Reading(full.keyspace._path, Options(payload_limit=3))
+    cut = Reading(full.path, Options(payload_limit=3))
     for whole, short in zip(full.rows("jobs"), cut.rows("jobs"), strict=True):
         assert short["payload"] == (None if whole["payload"] is None else whole["payload"][:3])
         assert (short["payload_bytes"], short["payload_format"]) == (whole["payload_bytes"], whole["payload_format"])
@@ -161,5 +161,5 @@ def test_damaged_messages_say_where() -> None:
 def test_same_evidence_same_rows() -> None:
     """Reading a dump twice gives the same tables, row for row."""
     first = load("every-state-0.26.0")
-    again = Reading(first.keyspace._path)
+    again = Reading(first.path)
     assert all(first.tables[name].equals(again.tables[name]) for name in first.tables)
