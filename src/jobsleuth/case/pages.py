@@ -12,8 +12,8 @@ def table_pages() -> dict[str, str]:
     pages = {f"{table.name}.md": _page(table) for table in TABLES}
     rows = "".join(f"| [{t.name}]({t.name}.md) | {t.doc} |\n" for t in TABLES)
     pages["README.md"] = (
-        f"{_NOTE}\n# Tables of a case\n\nVersion {SCHEMA_VERSION} of the tables. Each is a folder of Parquet files in the"
-        " case; a row is wholly in one file. Timestamps are UTC.\n\n"
+        f"{_NOTE}\n# Tables of a case\n\nVersion {SCHEMA_VERSION} of the tables. Each is a folder of Parquet files in"
+        " the case; a row is wholly in one file. Timestamps are UTC.\n\n"
         f"| table | rows |\n|---|---|\n{rows}"
     )
     return pages

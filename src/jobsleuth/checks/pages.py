@@ -56,7 +56,6 @@ def _page(check: type[Check]) -> str:
         lines.append(f"## Parameters\n\n| name | default |\n|---|---|\n{rows}")
     reads = "".join(f"| `{table}` | {', '.join(f'`{c}`' for c in cols)} |\n" for table, cols in check.needs.items())
     lines.append(f"## Tables and columns it reads\n\n| table | columns |\n|---|---|\n{reads}")
-    lines.append(f"A finding reads: `{check.message}`\n")
     return "\n".join(lines)
 
 

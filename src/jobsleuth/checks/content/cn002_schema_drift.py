@@ -50,4 +50,4 @@ class SchemaDrift(Check):
         )
         GROUP BY ALL
     """
-    message = "{_jobs} of queue {queue} hold unknown message fields {_fields}, for example {example}"
+    message = "Unknown message fields {_fields} in {_jobs} of queue {queue}, for example {example}"

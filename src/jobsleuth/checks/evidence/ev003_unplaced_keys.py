@@ -46,4 +46,4 @@ class UnplacedKeys(Check):
         WHERE role = 'unplaced'
         GROUP BY dialect, namespace, queue, evidence, db, type
     """
-    message = "{_keys} look like {dialect} keys{_of}, but fit no role: for example {key}"
+    message = "{_keys}, named like {dialect} keys{_of}, without a role there: for example {key}"

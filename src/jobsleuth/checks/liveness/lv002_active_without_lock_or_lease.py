@@ -86,10 +86,10 @@ class ActiveWithoutLockOrLease(Check):
                 END AS certainty,
             CASE WHEN dialect = 'asynq' THEN 'lease' ELSE 'lock' END AS _claim,
             CASE
-                WHEN dialect = 'asynq' THEN 'no release recovers it by itself'
-                WHEN stalled_checks THEN 'a stalled check will put it back'
-                ELSE 'and no worker makes stalled checks: it stays until one does'
+                WHEN dialect = 'asynq' THEN ': no release recovers it by itself'
+                WHEN stalled_checks THEN ': a stalled check will put it back'
+                ELSE ', and no worker makes stalled checks: it stays until one does'
             END AS _next
         FROM judged
     """
-    message = "Job {job_id} of queue {queue} is active without a {_claim}: {_next}"
+    message = "Job {job_id} of queue {queue} is active without a {_claim}{_next}"

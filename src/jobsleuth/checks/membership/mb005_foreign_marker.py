@@ -47,6 +47,7 @@ class ForeignMarker(Check):
             count(*) AS entries,
             min(m.job_id) AS example,
             CASE WHEN m.kind = 'zset' THEN 'warning' ELSE 'info' END AS severity,
+            count_text(count(*), 'marker') AS _entries,
             CASE WHEN m.kind = 'zset' THEN 'that the library does not write' ELSE 'of BullMQ 4 or earlier' END AS _what
         FROM membership AS m
         JOIN queues AS q USING (dialect, namespace, queue, evidence, db)
@@ -55,4 +56,4 @@ class ForeignMarker(Check):
                 ELSE try_cast(regexp_extract(q.layout, '^bullmq (\\d+)', 1) AS INTEGER) >= 5 END
         GROUP BY dialect, namespace, queue, m.key, m.kind, evidence, db
     """
-    message = "{key} holds {entries} wake-up entries {_what}, such as {example}: they are no jobs"
+    message = "{key} holds {_entries} {_what}, such as {example}: a marker is no job"

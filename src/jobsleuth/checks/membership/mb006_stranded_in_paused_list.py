@@ -23,8 +23,8 @@ class StrandedInPausedList(Check):
     (which fills `wait` during a pause) beside a 5.x one.
 
     What to do next
-    Stranded: pause and resume once if `wait` is empty; otherwise move the ids over (`LMOVE key:paused key:wait`) one by
-    one. Both filled: do not pause or resume with a release before 6; move the ids of one list into the other first.
+    Stranded: resume the queue once if `wait` is empty; otherwise move the ids over one by one (`LMOVE` from `paused` to
+    `wait`). Both filled: do not pause or resume with a release before 6; move the ids of one list into the other first.
 
     False alarms
     None known. In 6.x ids in `wait` of a paused queue are normal, and 6.x joins the lists on resume.

@@ -49,8 +49,11 @@ class DeduplicationKeyWithoutJob(Check):
             r.evidence, r.db, r.source_id AS deduplication_id, r.valid_until, q.library_version,
             CASE
                 WHEN r.valid_until IS NOT NULL THEN 'info'
-                WHEN list_transform(regexp_extract_all(q.library_version, '\\d+')[:3], lambda n: try_cast(n AS INTEGER))
-                    >= [6, 3, 10] THEN 'info'
+                WHEN list_transform(
+                    regexp_extract_all(
+                        regexp_extract(q.library_version, '\\d{1,9}\\.\\d{1,9}\\.\\d{1,9}'), '\\d+'
+                    ), lambda n: n::INTEGER
+                ) >= [6, 3, 10] THEN 'info'
                 ELSE 'error'
             END AS severity,
             CASE WHEN r.valid_until IS NOT NULL THEN 'adds are dropped until it expires'
