@@ -22,39 +22,24 @@ impl Lookup {
         for (row, (db, key)) in (0..u32::MAX).zip(table.keys()) {
             let known = |&other: &u32| table.key(u64::from(other)) == Some((db, key));
             let rehash = |&other: &u32| match table.key(u64::from(other)) {
-                Some((db, key)) => hash(&hasher, db, &[key]),
+                Some((db, key)) => hash(&hasher, db, key),
                 None => 0,
             };
-            rows.entry(hash(&hasher, db, &[key]), known, rehash).or_insert(row);
+            rows.entry(hash(&hasher, db, key), known, rehash).or_insert(row);
         }
         Lookup { rows, hasher }
     }
 
-    /// Row of the key that consists of these parts, -1 for none.
-    pub fn find(&self, table: &KeyTable, db: i64, parts: [&[u8]; 3]) -> i64 {
-        let same = |&row: &u32| table.key(u64::from(row)).is_some_and(|(d, key)| d == db && joined(key, parts));
-        self.rows.find(hash(&self.hasher, db, &parts), same).map_or(-1, |&row| i64::from(row))
+    /// Row of a key, -1 for none.
+    pub fn find(&self, table: &KeyTable, db: i64, key: &[u8]) -> i64 {
+        let same = |&row: &u32| table.key(u64::from(row)) == Some((db, key));
+        self.rows.find(hash(&self.hasher, db, key), same).map_or(-1, |&row| i64::from(row))
     }
 }
 
-fn hash(hasher: &DefaultHashBuilder, db: i64, parts: &[&[u8]]) -> u64 {
+fn hash(hasher: &DefaultHashBuilder, db: i64, key: &[u8]) -> u64 {
     let mut state = hasher.build_hasher();
     state.write_i64(db);
-    // A hasher may mix each write by itself: only one write gives parts the hash of the whole.
-    match parts {
-        [whole] => state.write(whole),
-        parts => state.write(&parts.concat()),
-    }
+    state.write(key);
     state.finish()
-}
-
-fn joined(key: &[u8], parts: [&[u8]; 3]) -> bool {
-    let mut rest = key;
-    for part in parts {
-        match rest.strip_prefix(part) {
-            Some(left) => rest = left,
-            None => return false,
-        }
-    }
-    rest.is_empty()
 }

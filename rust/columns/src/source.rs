@@ -88,7 +88,6 @@ impl Source {
 
     /// Fills `out` with the bytes of a stretch of the file.
     pub(crate) fn read(&self, offset: u64, len: usize, out: &mut Vec<u8>) -> formats::Result<()> {
-        out.clear();
         out.resize(len, 0);
         let mut reader = At { file: &self.file, offset };
         reader.read_exact(out).map_err(|error| match error.kind() {

@@ -92,15 +92,22 @@ impl Index {
             let table = &self.source.table;
             let lookup = self.lookup.get_or_init(|| Lookup::new(table));
             let mut codes = codes.iter();
-            let find = |(middle, &code): (Option<&[u8]>, &i64)| {
+            let mut key = Vec::new();
+            let mut find = |(middle, &code): (Option<&[u8]>, &i64)| {
                 let prefix = usize::try_from(code).ok().and_then(|code| prefixes.get(code));
                 match (prefix, middle) {
-                    (Some((db, prefix)), Some(middle)) => lookup.find(table, *db, [prefix, middle, &suffix]),
+                    (Some((db, prefix)), Some(middle)) => {
+                        key.clear();
+                        for part in [prefix.as_slice(), middle, &suffix] {
+                            key.extend_from_slice(part);
+                        }
+                        lookup.find(table, *db, &key)
+                    }
                     _ => -1,
                 }
             };
             let found = chunks.iter().map(|chunk| {
-                let rows: Int64Array = chunk.iter().zip(codes.by_ref()).map(find).map(Some).collect();
+                let rows: Int64Array = chunk.iter().zip(codes.by_ref()).map(&mut find).map(Some).collect();
                 Arc::new(rows) as ArrayRef
             });
             Ok(ArrowStream::of_arrays(DataType::Int64, found.collect()))

@@ -1,42 +1,71 @@
 """The native core: Redis formats to Arrow. Knows nothing about queues."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, final
+
+__all__ = [
+    "ArrowStream",
+    "Fault",
+    "Index",
+    "__version__",
+    "cat",
+    "cut",
+    "find_prefix",
+    "find_suffix",
+    "index",
+    "to_text",
+]
 
 __version__: str
 
-class ArrowStream(Protocol):
-    """An Arrow C stream (PyCapsule interface)."""
+class _Streamable(Protocol):
+    """Anything with the Arrow PyCapsule interface for streams, e.g. a `pyarrow.ChunkedArray`."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+@final
+class ArrowStream:
+    """An Arrow C stream (PyCapsule interface). Streams of decoded values can be taken once only."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 class Fault(Exception):
     """The evidence cannot be read on. args: (kind: str, message: str, offset: int | None, salvageable: bool)."""
 
+@final
 class Index:
     """The keys of one RDB file after the index pass."""
 
     def info(self) -> str:
-        """JSON: family, magic, version, aux {name: value}, functions [{name, engine, size}], modules [{name, version}],
-        databases {db: {keys, expires, hint_keys, hint_expires}}, counts {keys, expires, …}, checksum
+        """JSON: family, magic, version, aux {name: value}, functions [{name, engine, size}], modules [{name, version,
+        keys}], databases {db: {keys, expires, hint_keys, hint_expires}}, counts {keys, expires, …}, checksum
         {status: ok|absent|disabled|mismatch|unverified, stored, computed}, bytes, end_offset, trailing_bytes,
         warnings [{kind, message, offset, count}], fault {kind, message, offset} | null."""
 
+    def value_faults(self) -> str:
+        """JSON: values that could not be read so far, [{kind, message, offset, key}] in file order. The C stream
+        carries only a text; and with `salvage` such values do not end it: what stood before the damage is there."""
+
     def keys(self) -> ArrowStream: ...
     def lookup(
-        self, prefixes: Sequence[tuple[int, bytes]], code: ArrowStream, middle: ArrowStream, suffix: bytes
+        self, prefixes: Sequence[tuple[int, bytes]], code: _Streamable, middle: _Streamable, suffix: bytes
     ) -> ArrowStream: ...
-    def records(self, rows: ArrowStream, projection: str, threads: int, batch_bytes: int) -> ArrowStream: ...
-    def elements(self, rows: ArrowStream, threads: int, batch_bytes: int) -> ArrowStream: ...
-    def strings(self, rows: ArrowStream, limit: int | None, threads: int, batch_bytes: int) -> ArrowStream: ...
-    def stream_entries(self, rows: ArrowStream, projection: str, threads: int, batch_bytes: int) -> ArrowStream: ...
+    def records(self, rows: _Streamable, projection: str, threads: int, batch_bytes: int) -> ArrowStream: ...
+    def elements(self, rows: _Streamable, threads: int, batch_bytes: int) -> ArrowStream: ...
+    def strings(self, rows: _Streamable, limit: int | None, threads: int, batch_bytes: int) -> ArrowStream: ...
+    def stream_entries(self, rows: _Streamable, projection: str, threads: int, batch_bytes: int) -> ArrowStream: ...
 
 def index(path: str, salvage: bool, max_value_bytes: int, progress: Callable[[int, int], None] | None) -> Index: ...
 def cat(path: str, out: str | None, max_value_bytes: int) -> str:
-    """Writes keyspace NDJSON to the file `out`, or to standard output; returns JSON {keys, warnings}."""
+    """Writes keyspace NDJSON to the file `out`, or to standard output; returns JSON {keys, warnings}.
 
-def find_prefix(values: ArrowStream, prefixes: Sequence[bytes]) -> ArrowStream: ...
-def find_suffix(values: ArrowStream, suffixes: Sequence[bytes]) -> ArrowStream: ...
-def cut(values: ArrowStream, head: ArrowStream, tail: ArrowStream) -> ArrowStream: ...
-def to_text(values: ArrowStream) -> ArrowStream:
+    Raises:
+        Fault: the evidence cannot be read, or not further.
+        OSError: the output cannot be written. That nobody reads standard output any more is no error.
+    """
+
+def find_prefix(values: _Streamable, prefixes: Sequence[bytes]) -> ArrowStream: ...
+def find_suffix(values: _Streamable, suffixes: Sequence[bytes]) -> ArrowStream: ...
+def cut(values: _Streamable, head: _Streamable, tail: _Streamable) -> ArrowStream: ...
+def to_text(values: _Streamable) -> ArrowStream:
     """Two columns: `text` string, `exact` binary (null where the text is exact)."""
