@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import struct
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from jobsleuth.case import conform
+from jobsleuth.case.schema import BY_NAME as TABLES
 from jobsleuth.dialects import Options
 from jobsleuth.dialects.bullmq import DIALECT
 from jobsleuth.keyspace import Claims
@@ -88,18 +90,19 @@ class Evidence:
         return None if code < 0 else self.claims.roles[code]
 
 
-def read(path: Path, options: Options | None = None) -> Evidence:
-    """Claims and tables of one RDB file."""
+def read(path: Path, options: Options | None = None, free: Any = None) -> Evidence:
+    """Claims and tables of one RDB file; `free` says of a key's name whether it may be claimed."""
     options = options or Options()
     keyspace = RdbKeyspace.open(path)
-    claims = DIALECT.claim(keyspace, np.ones(keyspace.keys.num_rows, np.bool_), options)
+    names = keyspace.keys.column("key").to_pylist()
+    allowed = np.array([free is None or free(name) for name in names], np.bool_)
+    claims = DIALECT.claim(keyspace, allowed, options)
     parts: dict[str, list[pa.Table]] = {}
     for name, table in DIALECT.tables(keyspace, claims, options):
         parts.setdefault(name, []).append(conform(name, table))
-    empty = ("jobs", "membership", "queues", "workers", "schedules", "relations", "events")
-    tables = {
-        name: pa.concat_tables(parts.get(name, [])) if name in parts else conform(name, pa.table({})) for name in empty
-    }
+    tables = {}
+    for name in ("jobs", "membership", "queues", "workers", "schedules", "relations", "events"):
+        tables[name] = pa.concat_tables(parts.get(name) or [TABLES[name].schema.empty_table()])
     return Evidence(path.parent, keyspace, claims, tables)
 
 
@@ -121,6 +124,70 @@ def fixture() -> Any:
 
 
 @pytest.fixture
-def read_rdb() -> Any:
-    """Reads any RDB file."""
-    return read
+def reread() -> Any:
+    """A committed dump by name, read afresh."""
+    return lambda name: read(FIXTURES / name / "evidence.rdb")
+
+
+@dataclass
+class Writer:
+    """Writes small RDB files (version 9, plain encodings, no checksum) for cases that no library would make."""
+
+    path: Path
+    now_ms: int = 1_700_000_000_000
+    _out: bytearray = field(default_factory=bytearray)
+
+    def __post_init__(self) -> None:
+        self._out += b"REDIS0009" + b"\xfa" + _str(b"ctime") + _str(str(self.now_ms // 1000).encode())
+
+    def db(self, number: int) -> None:
+        """The keys that follow are of this database."""
+        self._out += b"\xfe" + _len(number)
+
+    def put(self, key: bytes, value: Any, expire_at: int | None = None) -> None:
+        """bytes: string, list: list, set: set, dict of floats: zset, dict of bytes: hash."""
+        if expire_at is not None:
+            self._out += b"\xfc" + struct.pack("<q", expire_at)
+        name = _str(key)
+        if isinstance(value, bytes):
+            self._out += b"\x00" + name + _str(value)
+        elif isinstance(value, list | set):
+            kind = b"\x01" if isinstance(value, list) else b"\x02"
+            items = value if isinstance(value, list) else sorted(value)
+            self._out += kind + name + _len(len(items)) + b"".join(map(_str, items))
+        elif all(isinstance(v, float) for v in value.values()):
+            pairs = sorted(value.items(), key=lambda p: (p[1], p[0]))
+            self._out += b"\x05" + name + _len(len(pairs))
+            self._out += b"".join(_str(m) + struct.pack("<d", s) for m, s in pairs)
+        else:
+            self._out += b"\x04" + name + _len(len(value)) + b"".join(_str(f) + _str(v) for f, v in value.items())
+
+    def queue(self, base: bytes, version: bytes | None = None) -> None:
+        """What a Queue object leaves behind."""
+        meta = {b"opts.maxLenEvents": b"10000"}
+        self.put(base + b":meta", meta | ({b"version": version} if version else {}))
+
+    def job(self, key: bytes, expire_at: int | None = None, **fields: bytes) -> None:
+        """A whole job's hash."""
+        whole = {"name": b"n", "data": b"{}", "opts": b'{"attempts":0}', "timestamp": b"1699999990000"}
+        whole |= {"delay": b"0", "priority": b"0"}
+        self.put(key, {f.encode(): v for f, v in (whole | fields).items()}, expire_at)
+
+    def read(self, options: Options | None = None, free: Any = None) -> Evidence:
+        """What the dialect says of the file."""
+        self.path.write_bytes(bytes(self._out) + b"\xff" + bytes(8))
+        return read(self.path, options, free)
+
+
+def _len(number: int) -> bytes:
+    return b"\x80" + struct.pack(">I", number)
+
+
+def _str(data: bytes) -> bytes:
+    return _len(len(data)) + data
+
+
+@pytest.fixture
+def rdb(tmp_path: Path) -> Writer:
+    """A file to write keys into."""
+    return Writer(tmp_path / "evidence.rdb")

@@ -201,9 +201,11 @@ class _Judge:
             named[at[option]] = True
             version = np.flatnonzero(numbers(pc.equal(field, pa.scalar(b"version", pa.binary())), np.bool_))
             for i, value in zip(at[version], batch.column("value").take(pa.array(version)).to_pylist(), strict=True):
+                # `<library>:<semver>`; any other version is somebody else's.
                 found = version_of(value or b"") if b":" in (value or b"") else None
+                alien[i] |= found is None
+                named[i] |= found is not None
                 if found:
-                    named[i] = True
                     self.versions[int(bases[i])] = found
         self.strong[bases[named & ~alien]] = True
         self.medium[bases[~named & ~alien]] |= _META

@@ -205,7 +205,7 @@ class Jobs:
         ids = batch.column("parent_id").take(pa.array(at))
         spelled = pc.binary_join_element_wise(base, ids.cast(pa.binary()), b":")
         agree = numbers(pc.fill_null(pc.equal(spelled, keys), False), np.bool_)
-        db = np.array([q.db for q in self._reading.claims.queues], np.int64)[queue[at]]
+        db = self._reading.db_of(queue[at])
         parts = []
         for match, split in ((agree, True), (~agree, False)):
             some = np.flatnonzero(match)
@@ -280,7 +280,6 @@ class Jobs:
         tally = self._tally
         tally.count(queue, state)
         tally.ready(queue, state, batch.column("created_at"))
-        tally.activity(queue, batch.column("created_at"))
         tally.activity(queue, batch.column("started_at"), worker=True)
         tally.activity(queue, batch.column("finished_at"), worker=True)
         for sign, column in _SIGNS.items():

@@ -48,6 +48,7 @@ class Reading:
         self.whole = [(q.db, b"") for q in queues]
         self.job_code = claims.role_code("job")
         self._db = np.array([q.db for q in queues], np.int64)
+        self._by_base = {(q.db, q.base): n for n, q in enumerate(queues)}
         self._namespaces = _Words([from_bytes(q.namespace) for q in queues])
         self._names = _Words([from_bytes(q.queue) for q in queues])
         self._bases_by_db: dict[int, list[int]] = {}
@@ -86,6 +87,10 @@ class Reading:
         unique, back = np.unique(rows, return_inverse=True)
         text, _ = self.keyspace.to_text(self.table.names_of(unique))
         return single(text).take(pa.array(back))
+
+    def db_of(self, queue: Queues) -> npt.NDArray[np.int64]:
+        """Database of each row's queue."""
+        return np.asarray(self._db[queue])
 
     def remainders(self, rows: Rows, tail: int = 0) -> pa.ChunkedArray:
         """What follows the base in the keys of ascending rows, without the last `tail` bytes."""
@@ -132,9 +137,8 @@ class Reading:
         names = encoded.dictionary.to_pylist()
         code = numbers(encoded.indices, np.int64)
         queue = np.full(len(bases), -1, np.int32)
-        by_base = {(q.db, q.base): n for n, q in enumerate(self.claims.queues)}
         for one in np.unique(db).tolist():
-            known = np.array([by_base.get((one, name), -1) for name in names] or [-1], np.int32)
+            known = np.array([self._by_base.get((one, name), -1) for name in names] or [-1], np.int32)
             queue = np.where(db == one, known[code], queue).astype(np.int32)
         foreign = np.flatnonzero(queue < 0)
         split = [split_base(name, self.options.prefixes) for name in names]
