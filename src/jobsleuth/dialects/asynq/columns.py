@@ -28,10 +28,13 @@ def constant(value: str | None, rows: int) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([value]))
 
 
-def coded(codes: npt.NDArray[np.integer], words: Sequence[str]) -> pa.Array:
-    """A dictionary column from indexes into `words`; -1 is null."""
-    indices = pa.array(codes.astype(np.int32), mask=codes < 0)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(words, pa.string()))
+def coded(codes: npt.NDArray[np.integer], words: Sequence[str] | pa.Array) -> pa.Array:
+    """A dictionary column from indexes into `words`, which keeps only the words in use where there are many."""
+    known = pa.array(words, pa.string()) if not isinstance(words, pa.Array) else words
+    if len(known) > len(codes):
+        used, codes = np.unique(codes, return_inverse=True)
+        known = known.take(pa.array(used))
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), known)
 
 
 def times(ms: Ints) -> pa.Array:

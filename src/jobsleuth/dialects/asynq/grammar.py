@@ -253,7 +253,7 @@ class _Claimer:
         out = [np.empty(0, np.int64)]
         for batch in self.keyspace.elements(rows):
             code = claims.queue[batch.column("row").to_numpy()]
-            found = self.keyspace.lookup(prefixes, code, pa.chunked_array([batch.column("member")]))
+            found = self.keys.find(prefixes, code, batch.column("member"))
             out.append(found[found >= 0])
         return np.unique(np.concatenate(out))
 
@@ -266,7 +266,7 @@ class _Claimer:
         for batch in self.keyspace.elements(rows):
             first = batch.filter(pc.equal(batch.column("position"), 0))
             row = first.column("row").to_numpy()
-            task = self.keyspace.lookup(prefixes, claims.queue[row], pa.chunked_array([first.column("member")]))
+            task = self.keys.find(prefixes, claims.queue[row], first.column("member"))
             zset_of.update((int(t), int(z)) for t, z in zip(task, row, strict=True) if t >= 0)
         tasks = np.array(sorted(zset_of), np.int64)
         for batch in self.keyspace.records(tasks, GROUP_ONLY):

@@ -8,11 +8,14 @@ import pyarrow as pa
 
 from jobsleuth.keyspace import Keyspace, Rows
 
+_FEW = 256
+
 
 class KeyTable:
     """Names, databases, types, sizes and expiry of keys, by ascending row numbers."""
 
     def __init__(self, keyspace: Keyspace) -> None:
+        self._keyspace = keyspace
         keys = keyspace.keys
         self.live = keyspace.live
         self.name: pa.ChunkedArray = keys.column("key")
@@ -41,6 +44,16 @@ class KeyTable:
     def present(self, rows: Rows, *kinds: str) -> Rows:
         """Those of the rows whose keys had not expired at the snapshot and have one of the types."""
         return rows[self.live[rows] & self.has_type(rows, *kinds)]
+
+    def find(self, prefixes: list[tuple[int, bytes]], code: npt.NDArray[np.int32], middle: pa.Array) -> Rows:
+        """Rows of the keys that begin with ``prefixes[code]`` and end with `middle`, -1 where there is none.
+
+        Only the prefixes in use are handed on: there may be a hundred thousand queues, and a call per batch.
+        """
+        if len(prefixes) > _FEW:
+            used, code = np.unique(code, return_inverse=True)
+            prefixes, code = [prefixes[i] for i in used.tolist()], code.astype(np.int32)
+        return self._keyspace.lookup(prefixes, code, pa.chunked_array([middle], pa.binary()))
 
     def type_of(self, row: int) -> str:
         """Type of one key."""

@@ -263,7 +263,7 @@ def aggregation_rows(site: Site) -> Iterator[Row]:
         return
     everywhere = [(q.db, b"") for q in site.claims.queues]
     queue = site.claims.queue[np.array([row for row, _, _ in listed])]
-    found = site.keyspace.lookup(everywhere, queue, pa.chunked_array([[m for _, m, _ in listed]], pa.binary()))
+    found = site.keys.find(everywhere, queue, pa.array([member for _, member, _ in listed], pa.binary()))
     there = found >= 0
     there[there] = site.keys.live[found[there]]
     for (row, member, score), number, exists in zip(listed, queue.tolist(), there.tolist(), strict=True):

@@ -57,6 +57,7 @@ class Site:
         self.keys = KeyTable(keyspace)
         self.as_of_ms = keyspace.as_of.ms
         self.queue_names = [from_bytes(q.queue) for q in claims.queues]
+        self._queue_words = pa.array(self.queue_names, pa.string())
         self.queue_number = {(q.db, q.queue): number for number, q in enumerate(claims.queues)}
         self._db = np.array([q.db for q in claims.queues], np.int64)
         self.facts = QueueFacts.of(len(claims.queues))
@@ -70,7 +71,7 @@ class Site:
 
     def jobs_named(self, queue: npt.NDArray[np.int32], ids: pa.Array) -> npt.NDArray[np.int32]:
         """Per (queue number, task id) the index in `job_rows` of the task's record, -1 where there is none."""
-        rows = self.keyspace.lookup(self.task_prefixes, queue, pa.chunked_array([ids], pa.binary()))
+        rows = self.keys.find(self.task_prefixes, queue, ids)
         found = self._job_of_row[rows]
         found[rows < 0] = -1
         return found
@@ -84,7 +85,7 @@ class Site:
         return {
             "dialect": constant(NAME, len(queue)),
             "namespace": constant(NAME, len(queue)),
-            "queue": coded(queue, self.queue_names),
+            "queue": coded(queue, self._queue_words),
             "db": pa.array(self._db[queue]),
         }
 
