@@ -119,12 +119,14 @@ pub(crate) fn templated<I: Input, V: Visitor>(
         return r.blob(scratch, |blob| {
             let mut digits = itoa::Buffer::new();
             let mut entries = Listpack::new(blob.bytes).map_err(|spot| blob.fault(spot))?;
+            // The number of the template stands first, also where the fields come along: there it is the writer's own.
+            let id = entries.next().map_err(|spot| blob.fault(spot))?.and_then(Entry::int);
+            let Some(id) = id.and_then(|id| u64::try_from(id).ok()) else {
+                return Err(blob.fault(Spot { at: 0, what: "a templated hash without the number of its template" }));
+            };
             let (templates, id) = match &own {
                 Some(own) => (own, 0),
-                None => {
-                    let id = entries.next().map_err(|spot| blob.fault(spot))?.and_then(Entry::int);
-                    (&*ctx.templates, id.and_then(|id| u64::try_from(id).ok()).unwrap_or(u64::MAX))
-                }
+                None => (&*ctx.templates, id),
             };
             for name in fields_of(templates, id, start)? {
                 let at = entries.position();

@@ -250,17 +250,18 @@ fn template<I: Input>(
 ) -> Result<Option<u64>> {
     let at = r.input.offset();
     Ok(match (is_packed, by_id) {
-        // The first element is the number of the template.
-        (true, true) => packed(r, listpack_count)?.and_then(|n| n.checked_sub(1)),
-        (true, false) => {
-            match r.length()? {
-                0 => r.skip_string()?,
-                1 => {
-                    strings::<0, I>(r, 1, 1)?;
+        (true, by_id) => {
+            if !by_id {
+                match r.length()? {
+                    0 => r.skip_string()?,
+                    1 => {
+                        strings::<0, I>(r, 1, 1)?;
+                    }
+                    _ => return Err(Error::corrupt(at, "a hash template of unknown form")),
                 }
-                _ => return Err(Error::corrupt(at, "a hash template of unknown form")),
             }
-            packed(r, listpack_count)?
+            // The first element is the number of the template.
+            packed(r, listpack_count)?.and_then(|n| n.checked_sub(1))
         }
         (false, by_id) => {
             let fields = if by_id {

@@ -10,7 +10,7 @@ use crate::input::Input;
 use crate::item::{Checksum, Function, Item, KeyEntry};
 use crate::kind::{Encoding, Kind, MetaClass, ModuleId, Shape};
 use crate::opcode;
-use crate::parse::{Form, Reader, head};
+use crate::parse::Reader;
 use crate::skip;
 use crate::visit::Visitor;
 
@@ -377,9 +377,9 @@ impl<I: Input> Walker<I> {
         match shape {
             Shape::String => {
                 r.input.fill(1).map_err(|error| error.in_key(&self.key, Some(kind)))?;
-                encoding = match head(r.input.buffered(), 0, true) {
-                    Ok((head, _)) if head.form == Form::Int => Encoding::Int,
-                    _ if r.input.buffered().first() == Some(&0xc3) => Encoding::Lzf,
+                encoding = match r.input.buffered().first() {
+                    Some(0xc0..=0xc2) => Encoding::Int,
+                    Some(0xc3) => Encoding::Lzf,
                     _ => Encoding::Raw,
                 };
             }

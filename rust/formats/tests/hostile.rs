@@ -316,11 +316,31 @@ fn dump_payloads() {
     // The same type is another thing for Valkey.
     let valkey = payload(&[&[22][..], &len(1), &s("f"), &s("v"), &[0xff; 8]].concat(), 80);
     assert_eq!(decode(&valkey).unwrap().family.as_str(), "valkey");
-    // A Redis 8.10 server's payload of an integer with metadata beside it.
-    let meta = "f30119f6c4280280310b10c905096d6574612d746578740281fffffffffffffffb04000000000000f43f030000003f0000c237be15f60f00634c5c3ed7fcd517";
-    let bytes: Vec<u8> = (0..meta.len()).step_by(2).map(|i| u8::from_str_radix(&meta[i..i + 2], 16).unwrap()).collect();
-    let info = decode(&bytes).unwrap();
+    // Payloads of a Redis 8.10 server: an integer with metadata beside it, and a hash with its own template.
+    let meta = "f30119f6c4280280310b10c905096d6574612d746578740281fffffffffffffffb04000000000000f43f030000003f0000c237be15f60f00\
+                634c5c3ed7fcd517";
+    let info = decode(&unhex(meta)).unwrap();
     assert_eq!((info.rdb_type, info.key_meta.first().map(|c| (c.name(), c.version()))), (0, Some(("KMT2".into(), 3))));
+    let templated = "1d001e1e000000040083616765048362696f04846e616d650585656d61696c06ff405151000000050003013d01a87061676520736573\
+                     73696f6e206974656d206265746120657461207869207369676d612063616368298a746f6b656e20646f6e650b8e703140657861\
+                     6d706c652e6f72670fff0f00fb4069400a4ec75d";
+    #[derive(Default)]
+    struct Fields(Vec<String>);
+    impl jobsleuth_formats::Visitor for Fields {
+        fn hash_field(&mut self, field: &[u8], value: &[u8], _: Option<i64>) -> jobsleuth_formats::Result<()> {
+            self.0.push(String::from_utf8_lossy(&[field, b"=", value].concat()).into_owned());
+            Ok(())
+        }
+    }
+    let mut fields = Fields::default();
+    decode_dump(&unhex(templated), Limits::default(), &mut fields).unwrap();
+    let expected =
+        ["age=61", "bio=page session item beta eta xi sigma cach", "name=token done", "email=p1@example.org"];
+    assert_eq!(fields.0, expected);
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
 }
 
 /// Packed values whose parts contradict each other are errors: odd pairs, wrong owners, times beyond what can be.

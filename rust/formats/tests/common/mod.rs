@@ -233,7 +233,7 @@ pub fn zoo() -> Vec<u8> {
                 "hash-lp-ttl",
                 &[min.to_le_bytes().to_vec(), s(listpack(&[T("f"), T("v"), N(min), T("g"), T("w"), N(0)]))],
             ),
-            key(29, "t-lp-own", &[len(0), s(listpack(&[T("k"), N(7)])), s(listpack(&[T("v"), T("w")]))]),
+            key(29, "t-lp-own", &[len(0), s(listpack(&[T("k"), N(7)])), s(listpack(&[N(3), T("v"), T("w")]))]),
             key(30, "t-lp", &[s(listpack(&[N(3), T("n"), T("d")]))]),
             key(31, "t-own", &[len(1), len(2), s("k"), s("l"), s("v"), s("w")]),
             key(32, "t", &[len(3), s("n"), lzf("ddd")]),
