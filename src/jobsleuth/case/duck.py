@@ -5,16 +5,13 @@ from __future__ import annotations
 import secrets
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
 
 from jobsleuth import safetext
+from jobsleuth.case.manifest import Manifest
 from jobsleuth.errors import CaseError
-
-if TYPE_CHECKING:
-    from jobsleuth.case.reader import Case
 
 MEMORY_LIMIT = "1GB"
 """Above it DuckDB spills to the system's temporary folder."""
@@ -50,9 +47,9 @@ _WARNINGS_FIELDS: _Fields = [
 ]
 
 
-def connect(case: Case) -> duckdb.DuckDBPyConnection:
-    """A new in-memory database with the case's views; see :meth:`Case.connect`."""
-    folder = case.path.absolute()
+def connect(path: Path, tables: dict[str, list[Path]], manifest: Manifest) -> duckdb.DuckDBPyConnection:
+    """A new in-memory database with the views of the case at `path`; see :meth:`Case.connect`."""
+    folder = path.absolute()
     # The spill folder appears only when needed; the random part keeps others from waiting for it.
     spill = Path(tempfile.gettempdir()) / f"jobsleuth-{secrets.token_hex(8)}"
     connection = duckdb.connect(
@@ -71,17 +68,17 @@ def connect(case: Case) -> duckdb.DuckDBPyConnection:
         connection.execute(f"SET allowed_directories = [{_quoted(str(folder))}, {_quoted(_literal(folder))}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
-        for name, files in case.tables.items():
+        for name, files in tables.items():
             listed = ", ".join(_quoted(_literal(folder / name / file.name)) for file in files)
             connection.execute(
                 f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet([{listed}], hive_partitioning = false)'
             )
-        _store(connection, "evidence", _evidence(case))
-        _store(connection, "warnings", _warnings(case))
+        _store(connection, "evidence", _evidence(manifest))
+        _store(connection, "warnings", _warnings(manifest))
     except duckdb.Error as error:
         connection.close()
         text = safetext.terminal(" ".join(str(error).split()), 300)
-        raise CaseError(f"the case cannot be read: {text}", file=str(case.path)) from error
+        raise CaseError(f"the case cannot be read: {text}", file=str(path)) from error
     return connection
 
 
@@ -105,7 +102,7 @@ def _text(text: str | None) -> str | None:
     return None if text is None else safetext.from_bytes(text.encode("utf-8", "surrogateescape"))
 
 
-def _evidence(case: Case) -> pa.Table:
+def _evidence(manifest: Manifest) -> pa.Table:
     rows = [
         {
             "evidence": e.number,
@@ -128,12 +125,12 @@ def _evidence(case: Case) -> pa.Table:
             "fault": _text(e.fault["message"]) if e.fault else None,
             "fault_offset": e.fault.get("offset") if e.fault else None,
         }
-        for e in case.manifest.evidence
+        for e in manifest.evidence
     ]
     return pa.Table.from_pylist(rows, schema=pa.schema(_EVIDENCE_FIELDS))
 
 
-def _warnings(case: Case) -> pa.Table:
+def _warnings(manifest: Manifest) -> pa.Table:
     rows = [
         {
             "evidence": e.number,
@@ -142,7 +139,7 @@ def _warnings(case: Case) -> pa.Table:
             "offset": w.offset,
             "count": w.count,
         }
-        for e in case.manifest.evidence
+        for e in manifest.evidence
         for w in e.warnings
     ]
     return pa.Table.from_pylist(rows, schema=pa.schema(_WARNINGS_FIELDS))

@@ -62,7 +62,7 @@ class Case:
         """
         from jobsleuth.case.duck import connect
 
-        return connect(self)
+        return connect(self.path, self.tables, self.manifest)
 
     def arrow(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Rows of a table, all columns or those named, in their order.

@@ -38,15 +38,15 @@ class ChecksumNotOk(Check):
     moving = False
     needs = {"evidence": ("evidence", "path", "checksum")}
     sql = """
-        SELECT evidence, path, checksum,
-            CASE WHEN checksum = 'mismatch' THEN 'error' ELSE 'info' END AS severity,
-            CASE checksum
+        SELECT e.evidence, e.path, e.checksum,
+            CASE WHEN e.checksum = 'mismatch' THEN 'error' ELSE 'info' END AS severity,
+            CASE e.checksum
                 WHEN 'mismatch' THEN 'has a checksum that does not match its bytes'
                 WHEN 'absent' THEN 'has no checksum: its format version stores none'
                 WHEN 'disabled' THEN 'has no checksum: the server wrote it with checksums off'
                 ELSE 'has a checksum that was not verified'
             END AS _what
-        FROM evidence
-        WHERE checksum <> 'ok'
+        FROM evidence AS e
+        WHERE e.checksum <> 'ok'
     """
     message = "The evidence {path} {_what}"

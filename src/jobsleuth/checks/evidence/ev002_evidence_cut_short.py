@@ -37,8 +37,8 @@ class EvidenceCutShort(Check):
     moving = False
     needs = {"evidence": ("evidence", "path", "bytes", "fault", "fault_offset")}
     sql = """
-        SELECT evidence, path, bytes, fault, fault_offset
-        FROM evidence
-        WHERE fault IS NOT NULL
+        SELECT e.evidence, e.path, e.bytes, e.fault, e.fault_offset
+        FROM evidence AS e
+        WHERE e.fault IS NOT NULL
     """
     message = "The evidence {path} was read only up to byte {fault_offset} of {bytes}: {fault}"

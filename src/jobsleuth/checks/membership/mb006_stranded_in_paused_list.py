@@ -63,7 +63,7 @@ class StrandedInPausedList(Check):
             count(*) FILTER (WHERE structure = 'wait'),
             count(*) FILTER (WHERE structure = 'paused'),
             'Paused queue ' || queue,
-            'has ' || count(*) FILTER (WHERE structure = 'wait') || ' ids in wait beside '
+            'has ' || count_text(count(*) FILTER (WHERE structure = 'wait'), 'id') || ' in wait beside '
                 || count(*) FILTER (WHERE structure = 'paused') || ' in paused: the next pause or resume loses some'
         FROM held
         WHERE paused AND major < 6

@@ -37,8 +37,7 @@ class UniqueLockWithoutExpiry(Check):
     dialects = ("asynq",)
     needs = {
         "relations": (
-            "dialect", "kind", "source_namespace", "source_queue", "source_id", "target_id", "valid_until", "key",
-            "evidence", "db",
+            "dialect", "kind", "source_namespace", "source_queue", "target_id", "valid_until", "key", "evidence", "db",
         ),
     }  # fmt: skip
     sql = """

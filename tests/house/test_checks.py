@@ -1,0 +1,122 @@
+"""House rules that hold for every check."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from jobsleuth.case import TABLES
+from jobsleuth.case.duck import _EVIDENCE_FIELDS, _WARNINGS_FIELDS
+from jobsleuth.checks import FAMILIES, SEVERITIES, Check, all_checks
+from jobsleuth.checks.base import SECTIONS
+from jobsleuth.checks.pages import all_pages
+from jobsleuth.checks.runner import MACROS
+
+ROOT = Path(__file__).parents[2]
+CHECKS = all_checks()
+each_check = pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.id)
+
+
+def _types() -> dict[str, dict[str, str]]:
+    """Table → column → DuckDB type, as an empty case has them."""
+    out: dict[str, dict[str, str]] = {}
+    fields = {t.name: list(t.schema) for t in TABLES}
+    with duckdb.connect() as connection:
+        import pyarrow as pa
+
+        arrow = {name: pa.schema(f).empty_table() for name, f in fields.items()}
+        arrow["evidence"] = pa.schema(_EVIDENCE_FIELDS).empty_table()
+        arrow["warnings"] = pa.schema(_WARNINGS_FIELDS).empty_table()
+        for name, table in arrow.items():
+            connection.register("t", table)
+            out[name] = {row[0]: row[1] for row in connection.execute("DESCRIBE t").fetchall()}
+            connection.unregister("t")
+    return out
+
+
+TYPES = _types()
+
+
+def _bind(check: type[Check], without: tuple[str, str] | None = None) -> None:
+    """Binds the check's SQL against tables that have only the columns in `needs` (less one)."""
+    with duckdb.connect() as connection:
+        for macro in MACROS:
+            connection.execute(macro)
+        for table, columns in check.needs.items():
+            kept = [c for c in columns if (table, c) != without] or ["_none"]
+            listed = ", ".join(f'"{c}" {TYPES[table].get(c, "INTEGER")}' for c in kept)
+            connection.execute(f'CREATE TABLE "{table}" ({listed})')
+        connection.execute(f"DESCRIBE {check.sql}", dict(check.parameters))
+
+
+@each_check
+def test_file_is_named_by_id_and_name_in_the_folder_of_its_family(check: type[Check]) -> None:
+    """A reader who has the id finds the file."""
+    *_, family, module = check.__module__.split(".")
+    assert module == f"{check.id.lower()}_{check.name.replace('-', '_')}"
+    assert family == FAMILIES[check.id[:2]]
+    assert check.__name__.lower() == check.name.replace("-", "")
+
+
+def test_ids_and_names_are_unique() -> None:
+    """An id is for ever: two checks never share one."""
+    assert len({c.id for c in CHECKS}) == len({c.name for c in CHECKS}) == len(CHECKS)
+    assert [c.id for c in CHECKS] == sorted(c.id for c in CHECKS)
+
+
+@each_check
+def test_texts_are_whole(check: type[Check]) -> None:
+    """Every section has at least one full sentence, and the title is one line without a full stop."""
+    texts = check.texts()
+    assert tuple(texts) == SECTIONS
+    for heading, text in texts.items():
+        assert text.rstrip().endswith("."), heading
+    assert "\n" not in check.title and not check.title.endswith(".")
+    assert check.severity in SEVERITIES
+    assert set(check.dialects) <= {"asynq", "bullmq"}
+
+
+@each_check
+def test_sql_reads_what_it_needs_and_nothing_else(check: type[Check]) -> None:
+    """`needs` decides whether an old case can be judged, so it must be exact in both directions."""
+    _bind(check)
+    for table, columns in check.needs.items():
+        assert len(set(columns)) == len(columns)
+        for column in columns:
+            with pytest.raises(duckdb.Error):
+                _bind(check, (table, column))
+
+
+@each_check
+def test_sql_and_message_know_their_parameters(check: type[Check]) -> None:
+    """A parameter that is not declared, or declared and not used, is a mistake."""
+    assert set(re.findall(r"\$([a-z]\w*)", check.sql)) == set(check.parameters)
+    assert "{" in check.message
+
+
+@each_check
+def test_sql_has_no_clock_and_no_chance(check: type[Check]) -> None:
+    """Ages are judged at the snapshot's time, and the same case gives the same findings."""
+    banned = r"\b(now|today|current_timestamp|current_date|current_time|random|uuid|any_value|first|last)\b\s*\(?"
+    assert not re.search(banned, re.sub(r"'[^']*'", "''", check.sql), re.IGNORECASE)
+
+
+@each_check
+def test_time_is_declared_where_it_is_read(check: type[Check]) -> None:
+    """A check that reads the snapshot's time without saying so would be silently clean where there is none."""
+    reads = "as_of_ms" in check.needs.get("evidence", ())
+    # UQ002 reads it only to leave out keys that had expired; where it is not known they count.
+    assert reads == check.needs_time or check.id == "UQ002"
+
+
+def test_pages_are_fresh() -> None:
+    """docs/checks and docs/tables are what the classes and the schema say: run `make docs`."""
+    pages = all_pages()
+    for name, text in pages.items():
+        path = ROOT / "docs" / name
+        assert path.exists() and path.read_text(encoding="utf-8") == text, f"docs/{name} is stale: run `make docs`"
+    left = {f"{d}/{p.name}" for d in ("checks", "tables") for p in (ROOT / "docs" / d).glob("*")} - set(pages)
+    assert not left, f"no check or table any more: {left}"
