@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Annotated
 
 import typer
@@ -31,7 +32,7 @@ def command(
                 "severity": c.severity,
                 "dialects": list(c.dialects),
                 "texts": c.texts(),
-                "sql": c.sql,
+                "sql": inspect.cleandoc(c.sql),
             }
             for c in checks
         ]
@@ -45,4 +46,6 @@ def command(
     output.show([((f"{only.id} {only.title}", "strong"),), ((f"{only.name} · {only.severity} · {about}", "dim"),)])
     for heading, text in only.texts().items():
         output.show([(), ((heading, "strong"),), *(((f"  {line}".rstrip(), "plain"),) for line in text.splitlines())])
-    output.show([(), (("SQL", "strong"),), *(((f"  {line}", "plain"),) for line in only.sql.strip().splitlines())])
+    output.show(
+        [(), (("SQL", "strong"),), *(((f"  {line}", "plain"),) for line in inspect.cleandoc(only.sql).splitlines())]
+    )

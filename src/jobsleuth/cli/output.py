@@ -35,11 +35,10 @@ _STYLES = {
     "info": "cyan",
     "command": "cyan",
 }
-_PIPE_WIDTH = 110
 _GAP = 3
 _LEAST = 4
 _CELL = 200
-_STAGES = {"index": "reading keys", "extract": "decoding jobs", "check": "checking"}
+_STAGES = {"unpack": "unpacking", "index": "reading keys", "extract": "decoding jobs", "check": "checking"}
 
 
 def console(stream: TextIO | None = None) -> Console:
@@ -51,7 +50,9 @@ def console(stream: TextIO | None = None) -> Console:
 
 def width() -> int:
     """Columns to fill: the terminal's, or COLUMNS, or a comfortable number for a file."""
-    return max(40, console().width) if _has_width() else _PIPE_WIDTH
+    from jobsleuth.reports import WIDTH
+
+    return max(40, console().width) if _has_width() else WIDTH
 
 
 def _has_width() -> bool:
@@ -114,6 +115,11 @@ def error(problem: JobsleuthError) -> None:
     if problem.hint:
         lines.append(f"  {terminal(problem.hint[:1].upper() + problem.hint[1:])}")
     sys.stderr.write("\n".join(lines) + "\n")
+
+
+def note(message: str) -> None:
+    """One line beside the result, for what is odd but no error."""
+    sys.stderr.write(f"jobsleuth: note: {terminal(message)}\n")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from jobsleuth.reports.document import SEVERITIES, Document, Finding, at_or_abov
 from jobsleuth.reports.picture import JobRef, Picture, find_jobs, picture
 from jobsleuth.reports.rows import jsonable, records
 from jobsleuth.reports.story import picture_lines, story
-from jobsleuth.reports.text import Line, lines, queue_lines
+from jobsleuth.reports.text import WIDTH, Line, lines, queue_lines
 from jobsleuth.reports.words import moment, number
 
 FORMATS = {
@@ -26,6 +26,7 @@ FORMATS = {
 __all__ = [
     "FORMATS",
     "SEVERITIES",
+    "WIDTH",
     "Document",
     "Finding",
     "JobRef",

@@ -275,10 +275,11 @@ def _limits(evidence: tuple[EvidenceFact, ...], first_events: list[tuple[str, st
         if fact.info.fault is not None:
             yield f"what stood in {fact.info.path} after the place where it could not be read"
     yield "what the jobs did outside Redis"
-    known = [(place(n, q), ms) for n, q, ms in first_events if ms is not None]
-    for name, ms in known[:3]:
-        yield f"what happened in {name} before {moment(ms)} UTC, where its event stream begins"
-    if len(known) > 3:
-        yield f"the same for {len(known) - 3:,} more queues"
-    if not known and evidence:
-        yield "the order of past events: there is no event stream in it"
+    known = [(ms, place(n, q)) for n, q, ms in first_events if ms is not None]
+    if len(known) == 1:
+        yield f"what happened before {moment(known[0][0])} UTC, where the event stream of {known[0][1]} begins"
+    elif known:
+        first = moment(min(known)[0])
+        yield f"what happened before {first} UTC, where the oldest of {len(known):,} event streams begins"
+    elif evidence:
+        yield "the order of past events: it holds no event stream"

@@ -152,7 +152,10 @@ def picture(case: Case, ref: JobRef) -> Picture:
             {**it, "schedule": job.get("schedule_id")},
         ),
         events=_rows(
-            case, f'select "at", event, stream_id, fields from events where {mine} order by "at", stream_id', it
+            case,
+            f'select "at", event, stream_id, fields from events where {mine} order by "at",'
+            " try_cast(split_part(stream_id, '-', 2) as ubigint)",
+            it,
         ),
         log_lines=sum(row["elements"] or 0 for row in logs),
         findings=_rows(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from jobsleuth.reports.picture import PAYLOAD_SHOWN, Picture, Row
-from jobsleuth.reports.text import Line, wrapped
+from jobsleuth.reports.text import WIDTH, Line, flow
 from jobsleuth.reports.words import age, moment, number, series
 from jobsleuth.safetext import from_bytes, terminal
 
@@ -58,15 +58,16 @@ def story(picture: Picture) -> str:
     return terminal(text)
 
 
-def picture_lines(picture: Picture, width: int = 110) -> Iterator[Line]:
+def picture_lines(picture: Picture, width: int = WIDTH) -> Iterator[Line]:
     """Story and picture, line by line; everything from the evidence escaped."""
     ref, job = picture.ref, picture.job
-    yield (
+    title = (
         (f"{terminal(ref.job_id)} ", "strong"),
         (f"in {terminal(ref.place)} (db {ref.db}): ", "plain"),
         (terminal(str(job.get("state"))), "strong"),
     )
-    yield from wrapped(story(picture), width)
+    yield from flow(title, width)
+    yield from flow(((story(picture), "plain"),), width)
     yield from _section("Record" if job.get("has_record") else "Record: none", _record(job), width)
     yield from _section("Where the id is" if picture.places else "Where the id is: nowhere", _places(picture), width)
     yield from _section("Locks and leases", _holders(picture), width)
@@ -172,7 +173,7 @@ def _record(job: Row) -> Iterator[str]:
     if job.get("claimed_state") is not None:
         yield f"state by its record: {job['claimed_state']}"
     if job.get("attempts") is not None:
-        limit = f" of {job['max_attempts']:,}" if job.get("max_attempts") is not None else ""
+        limit = f" of {job['max_attempts']:,}" if job.get("max_attempts") else ""
         yield f"attempts: {job['attempts']:,}{limit}"
     if job.get("parent_id") is not None:
         yield f"parent: {job['parent_id']} in {job.get('parent_namespace')}/{job.get('parent_queue')}"
@@ -255,4 +256,4 @@ def _section(title: str, rows: Any, width: int) -> Iterator[Line]:
     yield ()
     yield ((title, "strong"),)
     for row in found:
-        yield from wrapped(terminal(row), width, indent=2, hang=2)
+        yield from flow(((f"  {terminal(row)}", "plain"),), width, hang=2)

@@ -6,8 +6,8 @@ control character, so that a plain join is safe too.
 
 from __future__ import annotations
 
+import re
 import shlex
-import textwrap
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
@@ -21,7 +21,11 @@ Span = tuple[str, str]
 """Text and style: plain, strong, dim, ok, error, warning, info, command."""
 Line = tuple[Span, ...]
 
+WIDTH = 120
+"""Columns of a report that no terminal limits."""
 _GROUPS = 12
+_QUEUES = 25
+_NAME = 10
 _WARNINGS = 5
 _COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("waiting", ("wait", "waiting", "prioritized", "pending", "aggregating")),
@@ -33,8 +37,7 @@ _COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("blocked", ("waiting-children",)),
     ("unknown", ("unknown",)),
 )
-"""Column of the queue table → states it counts. The last two are shown only where they hold something."""
-_RARE = ("blocked", "unknown")
+"""Column of the queue table → states it counts; a column is shown where some queue has such a state."""
 
 
 def render(document: Document) -> Iterator[str]:
@@ -48,7 +51,7 @@ def plain(line: Line) -> str:
     return "".join(text for text, _ in line).rstrip()
 
 
-def lines(document: Document, *, width: int = 110, everything: bool = False) -> Iterator[Line]:
+def lines(document: Document, *, width: int = WIDTH, everything: bool = False) -> Iterator[Line]:
     """The report, line by line.
 
     Args:
@@ -58,20 +61,21 @@ def lines(document: Document, *, width: int = 110, everything: bool = False) -> 
     """
     for fact in document.evidence:
         yield from _evidence(fact, width)
-    yield from _inventory(document)
+    yield from _inventory(document, width)
     yield ()
-    yield _verdict(document)
+    yield from flow(_verdict(document), width)
     if everything:
         yield from _findings(document, width)
     else:
         yield from _groups(document, width)
     if document.queues:
         yield ()
-        yield from queue_lines(document, width)
+        yield from queue_lines(document, width, None if everything else _QUEUES)
     yield ()
     for silent in unable(document):
-        yield from wrapped(f"{silent.id} could not run: {silent.reason or 'no reason given'}", width, style="dim")
-    yield from wrapped("What this can't tell: " + "; ".join(map(terminal, document.limits)) + ".", width, style="dim")
+        yield from flow(((f"{silent.id} could not run: {silent.reason or 'no reason given'}", "dim"),), width)
+    limits = "; ".join(map(terminal, document.limits))
+    yield from flow(((f"What this can't tell: {limits}.", "dim"),), width)
 
 
 def _evidence(fact: EvidenceFact, width: int) -> Iterator[Line]:
@@ -80,26 +84,27 @@ def _evidence(fact: EvidenceFact, width: int) -> Iterator[Line]:
     server = f" ({family} {terminal(info.redis_version, 20)})" if info.redis_version else ""
     status = str(info.checksum.get("status", "unverified"))
     taken = f"taken {moment(info.as_of_ms)} UTC" if info.as_of_ms is not None else "taken at an unknown time"
-    yield (
+    about = (
         (terminal(PurePath(info.path).name), "strong"),
         (f"  {size(info.bytes)}  {info.format.upper()} {info.format_version}{server}  checksum ", "plain"),
         (status, "ok" if status == "ok" else "error" if status == "mismatch" else "warning"),
         (f"  {taken}", "plain"),
         (f" (given by {info.as_of_source})" if info.as_of_source == "option" else "", "dim"),
     )
+    yield from flow(about, width)
     if info.fault is not None:
         offset = info.fault.get("offset")
         at = f" at byte {offset:,}" if offset is not None else ""
         told = terminal(str(info.fault.get("message", "cannot be read on")))
-        yield from wrapped(f"salvaged: {told}{at}. What follows is lost.", width, style="error")
+        yield from flow(((f"salvaged: {told}{at}. What follows is lost.", "error"),), width)
     for warning in info.warnings[:_WARNINGS]:
         times = f" ({warning.count:,} times)" if warning.count and warning.count > 1 else ""
-        yield from wrapped(f"note: {terminal(warning.message)}{times}", width, style="warning")
+        yield from flow(((f"note: {terminal(warning.message)}{times}", "warning"),), width)
     if len(info.warnings) > _WARNINGS:
         yield ((f"and {len(info.warnings) - _WARNINGS:,} more notes: table warnings in the case", "warning"),)
 
 
-def _inventory(document: Document) -> Iterator[Line]:
+def _inventory(document: Document, width: int) -> Iterator[Line]:
     keys = sum(f.keys for f in document.evidence)
     claimed = sum(f.claimed for f in document.evidence)
     layouts: dict[str, int] = {}
@@ -108,7 +113,7 @@ def _inventory(document: Document) -> Iterator[Line]:
         layouts[layout] = layouts.get(layout, 0) + 1
     parts = [f"{n:,} of {layout}" for layout, n in layouts.items()]
     queues = f"{number(len(document.queues), 'queue')}: {series(parts)}" if parts else "no queue of a known library"
-    yield ((f"{number(keys, 'key')} · {claimed:,} belong to queues · {queues}", "plain"),)
+    yield from flow(((f"{number(keys, 'key')} · {claimed:,} belong to queues · {queues}", "plain"),), width)
 
 
 def _verdict(document: Document) -> Line:
@@ -120,7 +125,6 @@ def _verdict(document: Document) -> Line:
 
 
 def _groups(document: Document, width: int) -> Iterator[Line]:
-    case = shlex.quote(document.case)
     shown = document.groups[:_GROUPS]
     for nth, group in enumerate(shown, 1):
         yield ()
@@ -129,33 +133,36 @@ def _groups(document: Document, width: int) -> Iterator[Line]:
     if rest:
         yield ()
         left = sum(g.count for g in rest)
-        yield (
-            (f"{number(left, 'more finding')} in {number(len(rest), 'more group')}   ", "plain"),
-            (f"jobsleuth check {case} --all", "command"),
-        )
+        told = f"{number(left, 'more finding')} in {number(len(rest), 'more group')}   "
+        yield from flow(((told, "plain"), (f"jobsleuth check {_case(document)} --all", "command")), width)
     if shown:
         yield ()
         yield (("Why, and what to do: ", "dim"), (f"jobsleuth explain {shown[0].check_id}", "command"))
+
+
+def _case(document: Document) -> str:
+    return shlex.quote(terminal(document.case))
 
 
 def _group(document: Document, nth: int, group: Group, width: int) -> Iterator[Line]:
     check = document.check(group.check_id)
     title = check.title if check else group.check_id
     where = f" · {terminal(group.place, 50)}" if group.place else ""
-    yield (
+    head = (
         (f"{nth:>2}  ", "dim"),
         (f"{group.check_id} {terminal(title)}", "strong"),
         (f"{where}{_which(document, group)} · {group.count:,} · {group.certainty} · ", "plain"),
         (group.severity, group.severity),
     )
-    yield from wrapped(terminal(group.examples[0].message), width, indent=4)
+    yield from flow(head, width, hang=3 if nth < 10 else 4)
+    yield from flow(((f"    {terminal(group.examples[0].message)}", "plain"),), width)
     ids = [e for e in group.examples if e.job_id is not None]
     if ids:
         names = ", ".join(terminal(str(e.job_id), 40) for e in ids)
         more = f" and {group.count - len(ids):,} more" if group.count > len(ids) else ""
-        yield ((f"    e.g. {names}{more}   ", "plain"), (_next_command(document, ids[0]), "command"))
+        yield from flow(((f"    e.g. {names}{more}   ", "plain"), (_next_command(document, ids[0]), "command")), width)
     elif group.examples[0].key is not None:
-        yield ((f"    key {terminal(group.examples[0].key, 80)}", "plain"),)
+        yield from flow(((f"    key {terminal(group.examples[0].key, 200)}", "plain"),), width)
 
 
 def _which(document: Document, group: Group) -> str:
@@ -178,43 +185,46 @@ def _next_command(document: Document, finding: Finding) -> str:
     dashed = any(word.startswith("-") for word in target)
     words = ["jobsleuth", "job", *([*queue, "--", *target] if dashed else [*target, *queue])]
     if any(terminal(w) != w for w in words):
-        return f"jobsleuth jobs {shlex.quote(terminal(document.case))}"
+        return f"jobsleuth jobs {_case(document)}"
     return shlex.join(words)
 
 
 def _findings(document: Document, width: int) -> Iterator[Line]:
     for finding in document.findings:
         where = f"{terminal(finding.place, 50)}: " if finding.place else ""
-        yield from wrapped(
-            f"{finding.severity} {finding.check_id} {where}{terminal(finding.message)} ({finding.certainty})",
-            width,
-            style=finding.severity,
-            hang=2,
-        )
+        text = f"{finding.severity} {finding.check_id} {where}{terminal(finding.message)} ({finding.certainty})"
+        yield from flow(((text, finding.severity),), width, hang=2)
 
 
-def queue_lines(document: Document, width: int = 110) -> Iterator[Line]:
-    """One row a queue: jobs by state, age of the oldest waiting one, findings."""
-    columns = [
-        (name, states)
-        for name, states in _COLUMNS
-        if name not in _RARE or any(q.counts.get(s) for q in document.queues for s in states)
-    ]
+def queue_lines(document: Document, width: int = WIDTH, most: int | None = None) -> Iterator[Line]:
+    """One row a queue: jobs by state, age of the oldest one waiting, findings.
+
+    Args:
+        document: whose queues.
+        width: columns to fill; names give way.
+        most: at most so many rows, those with findings first; None: all.
+    """
+    queues = list(document.queues)
+    if most is not None and len(queues) > most:
+        queues = sorted(queues, key=lambda q: not any(q.findings.values()))[:most]
+    columns = [(name, states) for name, states in _COLUMNS if any(s in q.counts for q in queues for s in states)]
     several = len({(q.evidence, q.db) for q in document.queues}) > 1
     as_of = {f.info.number: f.info.as_of_ms for f in document.evidence}
-    rows = [["queue", *(name for name, _ in columns), "oldest waiting", "findings"]]
-    styles = ["plain"]
-    for queue in document.queues:
+    rows = [["queue", *(name for name, _ in columns), "oldest", "findings"]]
+    styles = ["dim"]
+    for queue in queues:
         name = terminal(queue.place) + (f" (db {queue.db})" if several else "") + (" paused" if queue.paused else "")
         counts = [_count(queue.counts, states) for _, states in columns]
         now, oldest = as_of.get(queue.evidence), queue.oldest_waiting_ms
-        waited = age(now - oldest) if now is not None and oldest is not None else "–"
+        # The snapshot's time has whole seconds: a job of the same second can seem younger than that.
+        waited = age(max(0, now - oldest)) if now is not None and oldest is not None else "–"
         rows.append([name, *counts, waited, _tally(queue)])
         styles.append(next((s for s, n in queue.findings.items() if n), "ok"))
-    for row, style in zip(fitted(rows, width), styles, strict=True):
-        *cells, last = row
-        text = "  ".join(cells)
-        yield ((text + "  ", "dim" if rows[0][0] == cells[0].strip() else "plain"), (last.rstrip(), style))
+    for nth, (text, row, style) in enumerate(zip(fitted(rows, width), rows, styles, strict=True)):
+        yield ((text.removesuffix(row[-1]), "plain" if nth else "dim"), (row[-1], style))
+    if len(queues) < len(document.queues):
+        left = number(len(document.queues) - len(queues), "more queue")
+        yield ((f"{left}   ", "dim"), (f"jobsleuth queues {_case(document)}", "command"))
 
 
 def _count(counts: dict[str, int], states: Sequence[str]) -> str:
@@ -223,16 +233,23 @@ def _count(counts: dict[str, int], states: Sequence[str]) -> str:
 
 
 def _tally(queue: QueueFact) -> str:
-    parts = [f"{n:,} {s}" for s, n in queue.findings.items() if n]
-    return ", ".join(parts) or "ok"
+    found = [(s, n) for s, n in queue.findings.items() if n]
+    if not found:
+        return "ok"
+    rest = sum(n for _, n in found[1:])
+    return f"{found[0][1]:,} {found[0][0]}" + (f" +{rest:,}" if rest else "")
 
 
-def fitted(rows: Sequence[Sequence[str]], width: int) -> list[list[str]]:
-    """Cells padded to columns: the first and the last to the left, the others to the right; the first gives way."""
+def fitted(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Rows as text in columns, the first and the last to the left, the others to the right; the first gives way."""
     widths = [max(cells(row[i]) for row in rows) for i in range(len(rows[0]))]
-    spare = width - sum(widths[1:]) - 2 * (len(widths) - 1)
-    widths[0] = min(widths[0], max(12, spare))
-    return [[_padded(text, widths[i], left=i in (0, len(row) - 1)) for i, text in enumerate(row)] for row in rows]
+    gap = 2 if sum(widths[1:]) + 2 * len(widths) + _NAME <= width else 1
+    widths[0] = min(widths[0], max(_NAME, width - sum(widths[1:]) - gap * (len(widths) - 1)))
+    last = len(widths) - 1
+    return [
+        (" " * gap).join(_padded(text, widths[i], left=i in (0, last)) for i, text in enumerate(row)).rstrip()
+        for row in rows
+    ]
 
 
 def _padded(text: str, width: int, *, left: bool) -> str:
@@ -251,14 +268,31 @@ def cells(text: str) -> int:
     )
 
 
-def wrapped(text: str, width: int, *, style: str = "plain", indent: int = 0, hang: int = 0) -> Iterator[Line]:
-    pad = " " * indent
-    for piece in textwrap.wrap(
-        text,
-        max(30, width),
-        initial_indent=pad,
-        subsequent_indent=pad + " " * hang,
-        break_on_hyphens=False,
-        replace_whitespace=False,
-    ):
-        yield ((piece, style),)
+def flow(line: Line, width: int, *, hang: int = 0) -> Iterator[Line]:
+    """A line folded at spaces to `width`; what follows the fold is indented as the line is, and by `hang` more.
+
+    A command is never folded, so that it can be copied: it gets a line of its own, however long.
+    """
+    indent = len(plain(line)) - len(plain(line).lstrip())
+    lead = " " * (indent + hang)
+    now: list[Span] = []
+    used = 0
+    for word, style in _words(line, max(20, width - len(lead))):
+        wide = cells(word.rstrip())
+        if used + wide > width and used > len(lead):
+            yield tuple(now)
+            now, used, word = [(lead, "plain")], len(lead), word.lstrip()
+        now.append((word, style))
+        used += cells(word)
+    if now:
+        yield tuple(now)
+
+
+def _words(line: Line, longest: int) -> Iterator[Span]:
+    """Words with the space before them; commands whole, longer words cut."""
+    for text, style in line:
+        if style == "command":
+            yield text, style
+            continue
+        for word in re.findall(r"\s*\S+|\s+$", text):
+            yield from ((word[at : at + longest], style) for at in range(0, len(word), longest))
