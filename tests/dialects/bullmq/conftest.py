@@ -23,6 +23,7 @@ from jobsleuth.sources.rdb import RdbKeyspace
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "bullmq"
 NAMES = sorted(p.parent.name for p in FIXTURES.glob("*/evidence.rdb"))
+assert NAMES, f"no dumps in {FIXTURES}: make them with fixtures/make/bullmq/make.sh"
 
 
 def text(value: Any) -> str:
