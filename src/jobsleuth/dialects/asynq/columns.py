@@ -103,9 +103,12 @@ def with_entries(rest: pa.MapArray, extras: Sequence[tuple[Ints, pa.Array, pa.Ar
 
 
 def named(name: str, where: Bools, values: pa.Array) -> tuple[Ints, pa.Array, pa.Array]:
-    """Entries for :func:`with_entries`: the value of each row in `where`, all under one name."""
+    """Entries for :func:`with_entries`: the value of each row in `where`, all under one name, numbers as text."""
     rows = np.flatnonzero(where)
-    return rows, pa.array(np.repeat(np.array([name], object), len(rows)), pa.string()), values.filter(pa.array(where))
+    chosen = values.take(pa.array(rows))
+    if pa.types.is_integer(chosen.type):
+        chosen = chosen.cast(pa.string())
+    return rows, pa.array([name]).take(pa.array(np.zeros(len(rows), np.int32))), chosen
 
 
 @functools.cache

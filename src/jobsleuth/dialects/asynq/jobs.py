@@ -13,6 +13,7 @@ from jobsleuth.dialects.asynq.columns import (
     NO_TIME,
     Bools,
     Ints,
+    bools,
     coded,
     filled,
     ints,
@@ -92,14 +93,14 @@ class Jobs:
                 named(
                     "msg.completed_at",
                     odd_completed | (archived & (completed_ms != NO_TIME)),
-                    message.text_of("completed_at"),
+                    message.column("completed_at"),
                 ),
-                named("msg.last_failed_at", odd_failed, message.text_of("last_failed_at")),
-                named("msg.deadline", odd_deadline, message.text_of("deadline")),
+                named("msg.last_failed_at", odd_failed, message.column("last_failed_at")),
+                named("msg.deadline", odd_deadline, message.column("deadline")),
                 named(
                     "pending_since",
                     (pending_ns < _SHORTEST_NS) & pending_since.is_valid().to_numpy(zero_copy_only=False),
-                    pending_since.cast(pa.string()),
+                    pending_since,
                 ),
                 message.headers(),
             ],
@@ -108,7 +109,7 @@ class Jobs:
             queue, rank, job, pending_ms, (finished_ms, failed_ms, pending_ms, started_ms), (finished_ms, failed_ms)
         )
         facts = site.facts
-        facts.show("timeout", queue, _true(batch.column("has_timeout")))
+        facts.show("timeout", queue, bools(batch.column("has_timeout")))
         facts.show("pending_since", queue, pending_ns > 0)
         facts.show("result", queue, batch.column("result").is_valid().to_numpy(zero_copy_only=False))
         facts.show("completed_at", queue, completed_ms != NO_TIME)
@@ -252,9 +253,6 @@ class _Message:
         ms = np.where(seconds == 0, NO_TIME, ms_of_seconds(seconds))
         return ms, (seconds != 0) & (ms == NO_TIME)
 
-    def text_of(self, name: str) -> pa.Array:
-        return self.column(name).cast(pa.string())
-
     def error(self) -> pa.Array:
         """Why the message could not be decoded, with a hint where it is JSON."""
         if self._error.null_count == len(self._error):
@@ -280,8 +278,4 @@ def _sizes(column: pa.MapArray) -> Ints:
 
 
 def _same(left: pa.Array, right: pa.Array) -> Bools:
-    return _true(pc.equal(left, right))
-
-
-def _true(column: pa.Array) -> Bools:
-    return np.asarray(column.fill_null(False).to_numpy(zero_copy_only=False), bool)
+    return bools(pc.equal(left, right))

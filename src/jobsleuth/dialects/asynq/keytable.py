@@ -51,8 +51,8 @@ class KeyTable:
         Only the prefixes in use are handed on: there may be a hundred thousand queues, and a call per batch.
         """
         if len(prefixes) > _FEW:
-            used, code = np.unique(code, return_inverse=True)
-            prefixes, code = [prefixes[i] for i in used.tolist()], code.astype(np.int32)
+            used, places = np.unique(code, return_inverse=True)
+            prefixes, code = [prefixes[i] for i in used.tolist()], places.astype(np.int32)
         return self._keyspace.lookup(prefixes, code, pa.chunked_array([middle], pa.binary()))
 
     def type_of(self, row: int) -> str:
