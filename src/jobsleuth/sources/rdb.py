@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from jobsleuth.sources.spool import Snapshot, plain
 DEFAULT_MAX_VALUE_BYTES = 2 << 30
 """One decoded string may not be larger than this; the largest a stock server stores is 512 MiB."""
 _BATCH_BYTES = 8 << 20
+_Number = TypeVar("_Number", np.int32, np.int64)
 _SALVAGE_HINT = "what came before it can be read: add --salvage"
 
 
@@ -150,7 +151,7 @@ def _stream(values: npt.NDArray[Any]) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(values)])
 
 
-def _numbers(stream: _native.ArrowStream, dtype: Any) -> Any:
+def _numbers(stream: _native.ArrowStream, dtype: type[_Number]) -> npt.NDArray[_Number]:
     array = pa.chunked_array(stream)
     if array.num_chunks == 0:
         return np.empty(0, dtype)
