@@ -43,12 +43,18 @@ const TRAILER: usize = 10;
 /// Those of [`inspect_dump`]; damage to the value; bytes left over.
 pub fn decode_dump<V: Visitor>(payload: &[u8], limits: Limits, v: &mut V) -> Result<DumpInfo> {
     let info = inspect_dump(payload, limits)?;
+    decode_inspected(payload, &info, limits, v)?;
+    Ok(info)
+}
+
+/// The second half of [`decode_dump`].
+pub(crate) fn decode_inspected<V: Visitor>(payload: &[u8], info: &DumpInfo, limits: Limits, v: &mut V) -> Result<()> {
     let mut input = SliceInput::new(payload.get(info.value.clone()).unwrap_or_default(), info.value.start as u64);
     Decoder::default().decode(&info.context(limits), info.rdb_type, &mut input, v)?;
     if input.remaining() > 0 {
         return Err(Error::corrupt(input.offset(), "bytes between the value and its trailer"));
     }
-    Ok(info)
+    Ok(())
 }
 
 /// Checks a payload and tells what stands before its value.

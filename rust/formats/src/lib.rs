@@ -40,7 +40,7 @@ pub use header::{Family, Frame, Header};
 pub use input::{FileInput, Input, SliceInput};
 pub use item::{Checksum, Function, Item, KeyEntry};
 pub use kind::{Encoding, Kind, MetaClass, ModuleId};
-pub use ndjson::{CatFailure, CatOptions, CatSummary, cat};
+pub use ndjson::{CatFailure, CatOptions, CatSummary, cat, cat_dump};
 pub use visit::{
     ArrayMeta, ModuleValue, StreamConsumer, StreamGroup, StreamId, StreamIdempotence, StreamMeta, StreamMeta7,
     StreamPending, VectorsetMeta, Visitor,

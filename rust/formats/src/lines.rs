@@ -5,7 +5,7 @@ use std::io::Write;
 use crate::error::Result;
 use crate::item::KeyEntry;
 use crate::json;
-use crate::kind::Kind;
+use crate::kind::{Encoding, Kind};
 use crate::number::g17;
 use crate::visit::{
     ArrayMeta, ModuleValue, StreamConsumer, StreamGroup, StreamId, StreamIdempotence, StreamMeta, StreamPending,
@@ -141,6 +141,17 @@ impl<'w, W: Write> Lines<'w, W> {
         self.raw("}\n");
     }
 
+    /// A line without a key up to its value.
+    pub fn open_bare(&mut self, kind: Kind, encoding: Encoding) {
+        self.line = Some(self.buffer.len());
+        self.raw("{\"type\":\"");
+        self.raw(kind.as_str());
+        self.raw("\",\"encoding\":\"");
+        self.raw(encoding.as_str());
+        self.raw("\"");
+        self.open_value(kind);
+    }
+
     /// A line up to its value.
     pub fn open(&mut self, entry: &KeyEntry<'_>) {
         self.line = Some(self.buffer.len());
@@ -171,8 +182,12 @@ impl<'w, W: Write> Lines<'w, W> {
             }
             self.raw("]");
         }
+        self.open_value(entry.kind);
+    }
+
+    fn open_value(&mut self, kind: Kind) {
         self.raw(",\"value\":");
-        self.raw(match entry.kind {
+        self.raw(match kind {
             Kind::List | Kind::Set | Kind::Zset | Kind::Hash => "[",
             Kind::Stream => "{\"entries\":[",
             Kind::Array => "{\"items\":[",
@@ -189,8 +204,11 @@ impl<'w, W: Write> Lines<'w, W> {
         match kind {
             Kind::List | Kind::Set | Kind::Zset | Kind::Hash => self.raw("]"),
             Kind::Array => {
-                let len = self.array_len;
-                self.field("],\"len\":", Some(len));
+                self.raw("],\"len\":");
+                // A server's replies hold no larger number; it gives such a length as text.
+                let quote = if self.array_len > i64::MAX as u64 { "\"" } else { "" };
+                self.field(quote, Some(self.array_len));
+                self.raw(quote);
                 self.raw("}");
             }
             Kind::Vectorset => self.raw("]}"),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::Write;
 
 use crate::context::Limits;
+use crate::dump::{DumpInfo, decode_inspected, inspect_dump};
 use crate::error::{Error, ErrorKind, Result};
 use crate::header::Header;
 use crate::input::Input;
@@ -68,6 +69,20 @@ pub fn cat<I: Input, W: Write>(
         Ok(()) => Ok(written),
         Err(error) => Err(CatFailure { error, written }),
     }
+}
+
+/// Writes the value of a DUMP payload as a line of keyspace NDJSON that has no key: `{"type":…,"encoding":…,"value":…}`.
+///
+/// # Errors
+/// Those of [`decode_dump`](crate::decode_dump), and of the writer; part of the line may have been written.
+pub fn cat_dump<W: Write>(payload: &[u8], limits: Limits, out: &mut W) -> Result<DumpInfo> {
+    let info = inspect_dump(payload, limits)?;
+    let mut lines = Lines::new(out);
+    lines.open_bare(info.kind, info.encoding);
+    decode_inspected(payload, &info, limits, &mut lines)?;
+    lines.close(info.kind);
+    lines.flush()?;
+    Ok(info)
 }
 
 fn run<I: Input, W: Write>(

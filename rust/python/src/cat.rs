@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, Write};
 use jobsleuth_formats::{self as formats, CatOptions, FileInput, Limits};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::error::{fault, not_opened};
 use crate::interrupted;
@@ -45,6 +46,16 @@ pub fn cat(py: Python<'_>, path: &str, out: Option<&str>, max_value_bytes: u64) 
             (None, Err(failure)) => Err(fault(&failure.error)),
         }
     })
+}
+
+/// The value of a DUMP payload as a line of keyspace NDJSON without a key.
+#[pyfunction]
+#[pyo3(signature = (payload, max_value_bytes))]
+pub fn cat_dump<'py>(py: Python<'py>, payload: &[u8], max_value_bytes: u64) -> PyResult<Bound<'py, PyBytes>> {
+    let limits = Limits { max_value_bytes, ..Limits::default() };
+    let mut line = Vec::new();
+    formats::cat_dump(payload, limits, &mut line).map_err(|error| fault(&error))?;
+    Ok(PyBytes::new(py, &line))
 }
 
 fn gone(out: Option<&str>, error: &io::Error) -> bool {

@@ -15,7 +15,7 @@ mod _native {
     #[pymodule_export]
     use crate::capsule::ArrowStream;
     #[pymodule_export]
-    use crate::cat::cat;
+    use crate::cat::{cat, cat_dump};
     #[pymodule_export]
     use crate::error::Fault;
     #[pymodule_export]

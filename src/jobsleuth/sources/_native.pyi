@@ -9,6 +9,7 @@ __all__ = [
     "Index",
     "__version__",
     "cat",
+    "cat_dump",
     "cut",
     "find_prefix",
     "find_suffix",
@@ -62,6 +63,13 @@ def cat(path: str, out: str | None, max_value_bytes: int) -> str:
     Raises:
         Fault: the evidence cannot be read, or not further.
         OSError: the output cannot be written. That nobody reads standard output any more is no error.
+    """
+
+def cat_dump(payload: bytes, max_value_bytes: int) -> bytes:
+    """The value of a DUMP payload as a line of keyspace NDJSON without a key: {type, encoding, value}.
+
+    Raises:
+        Fault: a wrong checksum, an unknown version or type, damage; offsets are those in the payload.
     """
 
 def find_prefix(values: _Streamable, prefixes: Sequence[bytes]) -> ArrowStream: ...
