@@ -157,6 +157,8 @@ pub(crate) struct Hashes {
     row: Int64Builder,
     rows: Rows,
     current: i64,
+    /// The row has begun and not ended.
+    open: bool,
     path: Vec<u8>,
 }
 
@@ -170,6 +172,7 @@ impl Hashes {
             row: Int64Builder::new(),
             rows: Rows::new(projection),
             current: 0,
+            open: false,
             path: Vec::new(),
         }
     }
@@ -203,10 +206,12 @@ impl Sink for Hashes {
 
     fn begin(&mut self, row: i64) {
         self.current = row;
+        self.open = true;
         self.path.clear();
     }
 
     fn end(&mut self) -> formats::Result<()> {
+        self.open = false;
         self.row.append_value(self.current);
         self.rows.end();
         self.flush_if(self.rows.bytes(), self.rows.len())
@@ -219,12 +224,18 @@ impl Sink for Hashes {
     }
 
     fn take(&mut self) -> Result<Option<RecordBatch>> {
+        let whole = self.rows.len();
+        if std::mem::take(&mut self.open) {
+            // A fault has ended the reading within a row: columns are made even, and that row is left out.
+            self.row.append_value(self.current);
+            self.rows.end();
+        }
         if self.rows.len() == 0 {
             return Ok(None);
         }
         let mut columns: Vec<ArrayRef> = vec![Arc::new(self.row.finish())];
         self.rows.finish(&mut columns)?;
-        Ok(Some(RecordBatch::try_new(self.schema(), columns)?))
+        Ok(Some(RecordBatch::try_new(self.schema(), columns)?.slice(0, whole)))
     }
 
     fn flow(&mut self) -> &mut Flow {

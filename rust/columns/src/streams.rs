@@ -45,13 +45,13 @@ impl StreamEntries {
         }
     }
 
-    fn close(&mut self) -> formats::Result<()> {
-        let Some(id) = self.open.take() else { return Ok(()) };
-        self.row.append_value(self.current);
-        self.ms.append_value(id.ms);
-        self.seq.append_value(id.seq);
-        self.rows.end();
-        self.flush_if(self.rows.bytes(), self.rows.len())
+    fn close(&mut self) {
+        if let Some(id) = self.open.take() {
+            self.row.append_value(self.current);
+            self.ms.append_value(id.ms);
+            self.seq.append_value(id.seq);
+            self.rows.end();
+        }
     }
 }
 
@@ -66,7 +66,8 @@ impl Visitor for StreamEntries {
     }
 
     fn stream_entry_end(&mut self) -> formats::Result<()> {
-        self.close()
+        self.close();
+        self.flush_if(self.rows.bytes(), self.rows.len())
     }
 }
 
@@ -86,17 +87,21 @@ impl Sink for StreamEntries {
 
     /// Damage may have cut an entry short; its fields so far are not to leak into the next one.
     fn end(&mut self) -> formats::Result<()> {
-        self.close()
+        self.close();
+        Ok(())
     }
 
     fn take(&mut self) -> Result<Option<RecordBatch>> {
+        let whole = self.rows.len();
+        // A fault has ended the reading within an entry: columns are made even, and that entry is left out.
+        self.close();
         if self.rows.len() == 0 {
             return Ok(None);
         }
         let mut columns: Vec<ArrayRef> =
             vec![Arc::new(self.row.finish()), Arc::new(self.ms.finish()), Arc::new(self.seq.finish())];
         self.rows.finish(&mut columns)?;
-        Ok(Some(RecordBatch::try_new(self.schema(), columns)?))
+        Ok(Some(RecordBatch::try_new(self.schema(), columns)?.slice(0, whole)))
     }
 
     fn flow(&mut self) -> &mut Flow {
