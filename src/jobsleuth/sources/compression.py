@@ -181,8 +181,7 @@ class Unpacking:
         import pyarrow as pa
 
         tape = self._tape
-        # The stubs know neither files that are only read from nor a name as the compression.
-        unpacked = pa.CompressedInputStream(pa.PythonFile(tape, "r"), self._compression)  # type: ignore[arg-type]
+        unpacked = pa.CompressedInputStream(pa.PythonFile(tape, "r"), self._compression)
         while True:
             try:
                 piece = unpacked.read(_FRAME_STEP)

@@ -21,6 +21,7 @@ from jobsleuth.sources.detect import require_rdb
 
 STANDARD_INPUT = "-"
 """The evidence path that means it."""
+_OPEN_FILES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 RESERVE = 64 << 20
 """Free bytes of the temporary folder's file system that a spool leaves alone."""
 _LOOK_AGAIN = 64 << 20
@@ -316,9 +317,10 @@ def _opened(evidence: Path) -> Iterator[BinaryIO]:
                 mode = evidence.stat().st_mode
                 if stat.S_ISDIR(mode):
                     raise EvidenceError("is a folder, not a snapshot", file=shown, hint="give the dump.rdb inside it")
-                if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
+                # `<(command)` is an open pipe; one that lies in a folder may wait for its writer for ever.
+                if not stat.S_ISREG(mode) and not (stat.S_ISFIFO(mode) and given.startswith(_OPEN_FILES)):
                     raise EvidenceError(
-                        "is neither a regular file nor a pipe", file=shown, hint="copy it to a file first"
+                        "is not a regular file", file=shown, hint="copy it to a file, or read it through: - < FILE"
                     )
                 file = stack.enter_context(evidence.open("rb", buffering=0))
             if os.isatty(file.fileno()):
