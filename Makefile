@@ -11,15 +11,16 @@ PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v p
 VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO ?= .demo
-DEMO_EVIDENCE := fixtures/bullmq/v5-crash-locks-expired/evidence.rdb fixtures/asynq/faults-0.26.0/evidence.rdb
-CARGO := cargo --locked
-MANIFEST := --manifest-path rust/Cargo.toml
+DEMO_EVIDENCE := fixtures/bullmq/v5-crash-locks-expired/evidence.rdb fixtures/asynq/crash-lease-expired-0.26.0/evidence.rdb
+MANIFEST := --locked --manifest-path rust/Cargo.toml
+# PyO3's build asks this interpreter; without it every other Python on the PATH would mean a rebuild.
+export PYO3_PYTHON := $(abspath $(BIN)/python)
 RUST_SOURCES := $(shell find rust -name '*.rs' -not -path '*/target/*') $(wildcard rust/Cargo.* rust/*/Cargo.toml)
 
-.PHONY: help demo test check lint types rust pytest docs golden fixtures bench clean setup-tools
+.PHONY: help demo test lint types rust pytest docs fixtures bench clean setup-tools
 
 help:
-	@sed -n '1,3p' Makefile; echo "other targets: lint types rust pytest docs golden fixtures bench clean"
+	@sed -n '1,3p' Makefile; echo "other targets: lint types rust pytest docs fixtures bench clean"
 
 # ---- setting up
 
@@ -75,14 +76,14 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
-	cargo fmt $(MANIFEST) --all --check
-	$(CARGO) clippy $(MANIFEST) --workspace --all-targets --quiet -- -D warnings
+	cargo fmt --manifest-path rust/Cargo.toml --all --check
+	cargo clippy $(MANIFEST) --workspace --all-targets --quiet -- -D warnings
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
 rust: $(VENV)/.dev
-	$(CARGO) test $(MANIFEST) --workspace --quiet
+	cargo test $(MANIFEST) --workspace --quiet
 
 pytest: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2
@@ -90,17 +91,14 @@ pytest: $(VENV)/.dev
 # ---- made from the code
 
 docs: $(VENV)/.dev
-	$(BIN)/python -m jobsleuth_docs
-
-golden: $(VENV)/.dev
-	$(BIN)/python -m pytest tests -q --update-golden
+	$(BIN)/python -m jobsleuth.checks.pages docs
 
 fixtures:
 	fixtures/make/bullmq/make.sh
 	fixtures/make/asynq/make.sh
 
 bench: $(VENV)/.dev
-	$(BIN)/python -m benchmarks
+	$(BIN)/python benchmarks/run.py
 
 clean:
 	rm -rf $(VENV) $(DEMO) rust/target .mypy_cache .ruff_cache .pytest_cache

@@ -50,6 +50,7 @@ def story(picture: Picture) -> str:
     elif picture.places:
         parts.append(f"{series(sorted({str(p['structure']) for p in picture.places}))} still names it")
     text = "; ".join(p for p in parts if p) + "."
+    text = text[0].upper() + text[1:]
     claimed = job.get("claimed_state")
     if claimed is not None and claimed != job.get("state"):
         text += f" Its record says {claimed}, but where it really is says {job.get('state')}."
@@ -70,7 +71,7 @@ def picture_lines(picture: Picture, width: int = WIDTH) -> Iterator[Line]:
     yield from flow(((story(picture), "plain"),), width)
     yield from _section("Record" if job.get("has_record") else "Record: none", _record(job), width)
     yield from _section("Where the id is" if picture.places else "Where the id is: nowhere", _places(picture), width)
-    yield from _section("Locks and leases", _holders(picture), width)
+    yield from _section("Held by", _holders(picture), width)
     yield from _section("Parents", (_kin(p) for p in picture.parents), width)
     yield from _section(f"Children: {len(picture.children):,}", (_kin(c) for c in picture.children[:_KIN]), width)
     yield from _section("Linked by", map(_link, picture.links), width)
@@ -89,14 +90,16 @@ def _beginning(picture: Picture) -> str:
     job = picture.job
     if not job.get("has_record"):
         return "There is no record of this job: only its id is known"
-    text = f"Added {moment(job['created_at'])}" if job.get("created_at") is not None else "Added at an unknown time"
+    parts = []
+    if job.get("created_at") is not None:
+        parts.append(f"added {moment(job['created_at'])}")
     if job.get("started_at") is not None:
         holder = job.get("worker_name") or next((h["worker_id"] for h in picture.holders if h.get("worker_id")), None)
-        text += f", last started {moment(job['started_at'])}{f' by {holder}' if holder else ''}"
+        parts.append(f"last started {moment(job['started_at'])}{f' by {holder}' if holder else ''}")
     attempts, limit = job.get("attempts"), job.get("max_attempts")
     if attempts:
-        text += f", {number(attempts, 'attempt')} made{f' of {limit:,}' if limit else ''}"
-    return text
+        parts.append(f"{number(attempts, 'attempt')} made{f' of {limit:,}' if limit else ''}")
+    return ", ".join(parts)
 
 
 def _now(picture: Picture) -> str:
@@ -204,7 +207,8 @@ def _places(picture: Picture) -> Iterator[str]:
         if row.get("score") is not None:
             text += f", score {row['score']!r}"
         if row.get("due_at") is not None:
-            text += f" = {moment(row['due_at'])} UTC{_late(picture, row['due_at'])}"
+            late = _late(picture, row["due_at"]) if row.get("decides_state") else ""
+            text += f" = {moment(row['due_at'])} UTC{late}"
         yield text + ("" if row.get("decides_state") else ", does not decide the state")
 
 
@@ -216,7 +220,10 @@ def _holders(picture: Picture) -> Iterator[str]:
             text += f" on {row['host']}{' pid ' + str(row['pid']) if row.get('pid') is not None else ''}"
         if row.get("started_at") is not None:
             text += f", since {moment(row['started_at'])} UTC"
-        text += f", valid until {moment(until)} UTC" if until is not None else ", without expiry"
+        if until is not None:
+            text += f", valid until {moment(until)} UTC"
+        elif row["kind"] == "lock":
+            text += ", never runs out"
         valid = row.get("valid")
         yield text + ("" if valid is None else " (valid at the snapshot)" if valid else " (run out)")
 

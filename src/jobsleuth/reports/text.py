@@ -10,7 +10,6 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Iterator, Sequence
-from pathlib import PurePath
 
 from jobsleuth.reports.document import Document, EvidenceFact, Finding, Group, QueueFact
 from jobsleuth.reports.verdict import coverage, unable, verdict
@@ -60,7 +59,7 @@ def lines(document: Document, *, width: int = WIDTH, everything: bool = False) -
         everything: every finding rather than three examples of the first groups.
     """
     for fact in document.evidence:
-        yield from _evidence(fact, width)
+        yield from _evidence(fact, width, numbered=len(document.evidence) > 1)
     yield from _inventory(document, width)
     yield ()
     yield from flow(_verdict(document), width)
@@ -78,14 +77,15 @@ def lines(document: Document, *, width: int = WIDTH, everything: bool = False) -
     yield from flow(((f"What this can't tell: {limits}.", "dim"),), width)
 
 
-def _evidence(fact: EvidenceFact, width: int) -> Iterator[Line]:
+def _evidence(fact: EvidenceFact, width: int, *, numbered: bool) -> Iterator[Line]:
     info = fact.info
     family = (info.family or "server").capitalize()
     server = f" ({family} {terminal(info.redis_version, 20)})" if info.redis_version else ""
     status = str(info.checksum.get("status", "unverified"))
     taken = f"taken {moment(info.as_of_ms)} UTC" if info.as_of_ms is not None else "taken at an unknown time"
     about = (
-        (terminal(PurePath(info.path).name), "strong"),
+        (f"file {info.number}: " if numbered else "", "dim"),
+        (terminal(info.path, 80), "strong"),
         (f"  {size(info.bytes)}  {info.format.upper()} {info.format_version}{server}  checksum ", "plain"),
         (status, "ok" if status == "ok" else "error" if status == "mismatch" else "warning"),
         (f"  {taken}", "plain"),
@@ -151,7 +151,7 @@ def _group(document: Document, nth: int, group: Group, width: int) -> Iterator[L
     head = (
         (f"{nth:>2}  ", "dim"),
         (f"{group.check_id} {terminal(title)}", "strong"),
-        (f"{where}{_which(document, group)} · {group.count:,} · {group.certainty} · ", "plain"),
+        (f"{where}{_which(document, group.evidence, group.db)} · {group.count:,} · {group.certainty} · ", "plain"),
         (group.severity, group.severity),
     )
     yield from flow(head, width, hang=3 if nth < 10 else 4)
@@ -165,13 +165,13 @@ def _group(document: Document, nth: int, group: Group, width: int) -> Iterator[L
         yield from flow(((f"    key {terminal(group.examples[0].key, 200)}", "plain"),), width)
 
 
-def _which(document: Document, group: Group) -> str:
-    """Database and file, where the document holds several."""
+def _which(document: Document, evidence: int | None, db: int | None) -> str:
+    """Number of the file and of the database, where the document holds several."""
     parts = []
-    if group.db is not None and len({q.db for q in document.queues}) > 1:
-        parts.append(f"db {group.db}")
-    if group.evidence is not None and len(document.evidence) > 1:
-        parts += [terminal(PurePath(f.info.path).name) for f in document.evidence if f.info.number == group.evidence]
+    if evidence is not None and len(document.evidence) > 1:
+        parts.append(f"file {evidence}")
+    if db is not None and len({q.db for q in document.queues}) > 1:
+        parts.append(f"db {db}")
     return f" ({', '.join(parts)})" if parts else ""
 
 
@@ -208,12 +208,11 @@ def queue_lines(document: Document, width: int = WIDTH, most: int | None = None)
     if most is not None and len(queues) > most:
         queues = sorted(queues, key=lambda q: not any(q.findings.values()))[:most]
     columns = [(name, states) for name, states in _COLUMNS if any(s in q.counts for q in queues for s in states)]
-    several = len({(q.evidence, q.db) for q in document.queues}) > 1
     as_of = {f.info.number: f.info.as_of_ms for f in document.evidence}
     rows = [["queue", *(name for name, _ in columns), "oldest", "findings"]]
     styles = ["dim"]
     for queue in queues:
-        name = terminal(queue.place) + (f" (db {queue.db})" if several else "") + (" paused" if queue.paused else "")
+        name = terminal(queue.place) + _which(document, queue.evidence, queue.db) + (" paused" if queue.paused else "")
         counts = [_count(queue.counts, states) for _, states in columns]
         now, oldest = as_of.get(queue.evidence), queue.oldest_waiting_ms
         # The snapshot's time has whole seconds: a job of the same second can seem younger than that.
