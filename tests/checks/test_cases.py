@@ -12,8 +12,7 @@ import pytest
 
 from jobsleuth.case import TABLES
 from jobsleuth.checks import Check, Policy, all_checks, run_checks
-
-from .tables import build, evidence, rows_of
+from tests.tables import build, evidence, rows_of
 
 HERE = Path(__file__).parent
 CHECKS = {check.id: check for check in all_checks()}

@@ -218,7 +218,8 @@ def _frame(table: pa.Table) -> pd.DataFrame:
         if pa.types.is_dictionary(column.type):
             plain = table.column(index).cast(column.type.value_type)
             table = table.set_column(index, column.name, plain)
-    return table.to_pandas(types_mapper=pd.ArrowDtype)
+    frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
+    return frame
 
 
 def _compare(label: str, path: Path, size: Any, sha256: Any) -> list[str]:

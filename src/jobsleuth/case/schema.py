@@ -349,7 +349,7 @@ def conform(name: str, table: pa.Table | pa.RecordBatch) -> pa.Table:
             data = data if data.type.equals(column.type) else data.cast(column.type)
             out.append(_on_the_calendar(data) if column.type.equals(_MS) else data)
         else:
-            nulls = pa.nulls(table.num_rows, column.type)  # type: ignore[call-overload]  # stubs want one exact type
+            nulls = pa.nulls(table.num_rows, column.type)
             out.append(pa.chunked_array([nulls]))
     return pa.Table.from_arrays(out, schema=spec.schema)
 

@@ -251,7 +251,7 @@ def _write_part(spec: Table, table: pa.Table, path: Path) -> tuple[str, dict[str
         row_group_size=ROW_GROUP_ROWS,
         compression="zstd",
         compression_level=1,
-        use_dictionary=repeated,  # type: ignore[arg-type]  # the stubs know only bool
+        use_dictionary=repeated,
         write_statistics=spec.small_columns,
     )
     return f"{spec.name}/{path.name}", hashed(path)
