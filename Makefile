@@ -97,8 +97,18 @@ fixtures:
 	fixtures/make/bullmq/make.sh
 	fixtures/make/asynq/make.sh
 
-bench: $(VENV)/.dev
-	$(BIN)/python benchmarks/run.py
+# Dumps of 100 MB from a real server, then the times; the peers live in a Python of their own.
+BENCH_SHAPES := bullmq asynq cache
+bench: $(VENV)/.dev $(BENCH_SHAPES:%=benchmarks/data/%-100.rdb) $(VENV)-peers/bin/python
+	$(BIN)/python benchmarks/run.py --peer-python $(VENV)-peers/bin/python $(BENCH_SHAPES:%=benchmarks/data/%-100.rdb)
+
+benchmarks/data/%-100.rdb: | $(VENV)/.dev
+	@mkdir -p benchmarks/data
+	$(BIN)/python benchmarks/generate.py --shape $* --megabytes 100 --out $@
+
+$(VENV)-peers/bin/python:
+	"$(PYTHON)" -m venv $(VENV)-peers
+	$@ -m pip install --quiet rdb-py rdbtools python-lzf
 
 clean:
-	rm -rf $(VENV) $(DEMO) rust/target .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV)-peers $(DEMO) benchmarks/data rust/target .mypy_cache .ruff_cache .pytest_cache
