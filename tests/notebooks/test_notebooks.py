@@ -14,7 +14,7 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 
 
 def shape(outputs: list[Any]) -> str:
-    """What a cell shows, but for numbers, spacing and the order of lines: they differ with each making of the fixtures."""
+    """What a cell shows, but for numbers, spacing and line order: they differ with each making of the fixtures."""
     text = "\n".join(str(o.get("text") or o.get("data", {}).get("text/plain", "")) for o in outputs)
     return "\n".join(sorted(re.sub(r"\s+", " ", re.sub(r"\d+", "N", line)) for line in text.splitlines()))
 
