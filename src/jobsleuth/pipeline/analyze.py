@@ -152,6 +152,7 @@ def _read(
         sha256 = mark.sha256
     inner = {"compression": source.compression, "sha256": source.inner_sha256, "bytes": source.size}
     facts = keyspace.facts
+    remarks = [*facts.remarks, *keyspace.value_remarks()]
     return EvidenceInfo(
         number=number,
         path=facts.path,
@@ -171,7 +172,7 @@ def _read(
         checksum=facts.checksum,
         counts=facts.counts,
         databases=facts.databases,
-        warnings=[EvidenceWarning(r.kind, r.message, r.offset, r.count) for r in facts.remarks],
+        warnings=[EvidenceWarning(r.kind, r.message, r.offset, r.count) for r in remarks],
         functions=facts.functions,
         modules=facts.modules,
         fault=facts.fault,

@@ -22,6 +22,7 @@ DEFAULT_MAX_VALUE_BYTES = 2 << 30
 """One decoded string may not be larger than this; the largest a stock server stores is 512 MiB."""
 _BATCH_BYTES = 8 << 20
 _Number = TypeVar("_Number", np.int32, np.int64)
+_VALUES_TOLD = 1000
 _SALVAGE_HINT = "what came before it can be read: add --salvage"
 
 
@@ -132,6 +133,16 @@ class RdbKeyspace:
         return self._reader(
             self._index.stream_entries(_stream(rows), projection_json(fields), self._threads, _BATCH_BYTES)
         )
+
+    def value_remarks(self) -> list[Remark]:
+        """Values decoded so far that turned out damaged, in file order; in a salvage what stood before is there."""
+        faults = json.loads(self._index.value_faults())
+        told = [Remark("value_damaged", f["message"], f["offset"]) for f in faults[:_VALUES_TOLD]]
+        left = len(faults) - len(told)
+        if left:
+            message = f"{left:,} more values are damaged, or more than that"
+            told.append(Remark("value_damaged", message, faults[_VALUES_TOLD]["offset"], left))
+        return told
 
     def _reader(self, stream: _native.ArrowStream) -> pa.RecordBatchReader:
         """A reader whose faults come as :class:`EvidenceError`: the C stream carries only text."""
