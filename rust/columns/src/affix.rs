@@ -69,10 +69,6 @@ impl Prefixes {
         }
         -1
     }
-
-    fn longest(&self) -> usize {
-        self.common.len() + self.entries.iter().map(|entry| entry.rest.len()).max().unwrap_or(0)
-    }
 }
 
 fn head(bytes: &[u8]) -> u64 {
@@ -99,29 +95,47 @@ pub fn find_prefix(values: &BinaryArray, prefixes: &Prefixes) -> Int32Array {
 }
 
 /// Suffixes as prefixes of what is read backwards.
-pub struct Suffixes(Prefixes);
+pub struct Suffixes {
+    reversed: Prefixes,
+    longest: usize,
+    /// Bytes that some suffix ends with: most values are settled by their last one.
+    last: [bool; 256],
+    has_empty: bool,
+}
 
 impl Suffixes {
     pub fn new<'a>(suffixes: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let reversed: Vec<Vec<u8>> = suffixes.into_iter().map(|s| s.iter().rev().copied().collect()).collect();
-        Suffixes(Prefixes::new(reversed.iter().map(Vec::as_slice)))
+        let mut last = [false; 256];
+        for first in reversed.iter().filter_map(|suffix| suffix.first()) {
+            if let Some(seen) = last.get_mut(usize::from(*first)) {
+                *seen = true;
+            }
+        }
+        Suffixes {
+            longest: reversed.iter().map(Vec::len).max().unwrap_or(0),
+            has_empty: reversed.iter().any(Vec::is_empty),
+            reversed: Prefixes::new(reversed.iter().map(Vec::as_slice)),
+            last,
+        }
+    }
+
+    /// Position of the longest suffix that `value` ends with, -1 for none. `scratch` is for its use.
+    pub fn find(&self, value: &[u8], scratch: &mut Vec<u8>) -> i32 {
+        let possible = value.last().and_then(|&byte| self.last.get(usize::from(byte)).copied()).unwrap_or(false);
+        if !possible && !self.has_empty {
+            return -1;
+        }
+        scratch.clear();
+        scratch.extend(value.iter().rev().take(self.longest));
+        self.reversed.find(scratch)
     }
 }
 
 /// Per value the position of the longest suffix that it ends with, -1 for none (and for null).
 pub fn find_suffix(values: &BinaryArray, suffixes: &Suffixes) -> Int32Array {
-    let longest = suffixes.0.longest();
-    let mut reversed = Vec::with_capacity(longest);
-    values
-        .iter()
-        .map(|value| {
-            Some(value.map_or(-1, |bytes| {
-                reversed.clear();
-                reversed.extend(bytes.iter().rev().take(longest));
-                suffixes.0.find(&reversed)
-            }))
-        })
-        .collect()
+    let mut scratch = Vec::new();
+    values.iter().map(|value| Some(value.map_or(-1, |bytes| suffixes.find(bytes, &mut scratch)))).collect()
 }
 
 /// Each value without its first `head` and last `tail` bytes; empty where that is more than it has.

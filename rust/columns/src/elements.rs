@@ -35,13 +35,23 @@ pub(crate) struct Elements {
 #[derive(Default)]
 struct Ranked {
     bytes: Vec<u8>,
-    members: Vec<(f64, Range<usize>)>,
+    members: Vec<Member>,
+}
+
+struct Member {
+    score: f64,
+    /// Where its bytes are; 32 bits are enough for what [`room`] lets in.
+    place: Range<u32>,
 }
 
 impl Ranked {
-    fn order(&self, a: &(f64, Range<usize>), b: &(f64, Range<usize>)) -> Ordering {
-        let member = |entry: &(f64, Range<usize>)| self.bytes.get(entry.1.clone()).unwrap_or_default();
-        a.0.partial_cmp(&b.0).unwrap_or(Ordering::Equal).then_with(|| member(a).cmp(member(b)))
+    fn bytes_of(&self, member: &Member) -> &[u8] {
+        self.bytes.get(member.place.start as usize..member.place.end as usize).unwrap_or_default()
+    }
+
+    fn order(&self, a: &Member, b: &Member) -> Ordering {
+        let by_score = a.score.partial_cmp(&b.score).unwrap_or(Ordering::Equal);
+        by_score.then_with(|| self.bytes_of(a).cmp(self.bytes_of(b)))
     }
 }
 
@@ -106,8 +116,8 @@ impl Elements {
         } else if !members.is_sorted_by(|a, b| ranked.order(a, b).is_le()) {
             members.sort_by(|a, b| ranked.order(a, b));
         }
-        for (score, range) in &members {
-            self.push(ranked.bytes.get(range.clone()).unwrap_or_default(), Some(*score), None, None)?;
+        for member in &members {
+            self.push(ranked.bytes_of(member), Some(member.score), None, None)?;
         }
         members.clear();
         ranked.bytes.clear();
@@ -128,7 +138,7 @@ impl Visitor for Elements {
         let start = self.ranked.bytes.len();
         let end = room(start, member.len())?;
         self.ranked.bytes.extend_from_slice(member);
-        self.ranked.members.push((score, start..end));
+        self.ranked.members.push(Member { score, place: start as u32..end as u32 });
         Ok(())
     }
 
