@@ -7,7 +7,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v python3.11 || command -v python3)
+# The first that is new enough and really starts (a version manager's stand-in may not).
+NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
+PYTHON ?= $(shell for it in python3 python3.13 python3.12 python3.11; do $$it $(NEW_ENOUGH) 2>/dev/null && echo $$it && break; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO ?= .demo
@@ -25,7 +27,7 @@ help:
 # ---- setting up
 
 $(BIN)/python:
-	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	@[ -n "$(PYTHON)" ] && "$(PYTHON)" $(NEW_ENOUGH) \
 	  || { echo "jobsleuth needs Python 3.11 or later; say which: make PYTHON=/path/to/python" >&2; exit 2; }
 	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || $(MAKE) --no-print-directory venv-package
 	"$(PYTHON)" -m venv $(VENV)

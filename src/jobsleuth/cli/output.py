@@ -90,7 +90,7 @@ def rows(found: pa.Table, fmt: RowFormat, *, total: int | None = None, more: str
     """
     from jobsleuth.reports import jsonable, moment, records
 
-    names = found.column_names
+    names = _distinct(found.column_names)
     if fmt is RowFormat.TABLE:
         _table(names, list(records(found, moment)), total, more)
         return
@@ -150,6 +150,16 @@ def _csv(value: Any) -> str | int | float | None:
         return value
     # For spreadsheets: exact bytes are in the JSON formats.
     return csv_cell(terminal(_text(value)))
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Names that an object can have as members: a repeated one gets a number."""
+    given: dict[str, int] = {}
+    out = []
+    for name in names:
+        given[name] = given.get(name, 0) + 1
+        out.append(name if given[name] == 1 else f"{name}:{given[name]}")
+    return out
 
 
 def _text(value: Any) -> str:

@@ -65,6 +65,9 @@ def _values(array: Any, moment: Callable[[int], Any]) -> list[Any]:
         return [dict(zip(names, row, strict=True)) if ok else None for row, ok in zip(rows, valid, strict=True)]
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
         return list(array.to_pylist())
+    if pa.types.is_decimal(kind) and kind.scale == 0:
+        # What `sum` and `count` of big numbers give.
+        return [None if v is None else int(v) for v in array.to_pylist()]
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return list(array.to_pylist())
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
