@@ -24,7 +24,7 @@ class ChecksumNotOk(Check):
     opinion.
 
     False alarms
-    An absent or disabled checksum is only information.
+    An absent or disabled checksum is only information. Of a file that ends before its checksum EV002 speaks.
 
     References
     Redis 7.0 `src/rdb.c` (`rdbSaveRio`, `rdbLoadRioWithLoadingCtx`), `redis.conf` on `rdbchecksum`.
@@ -36,7 +36,7 @@ class ChecksumNotOk(Check):
     severity = "info"
     since = "0.1.0"
     moving = False
-    needs = {"evidence": ("evidence", "path", "checksum")}
+    needs = {"evidence": ("evidence", "path", "checksum", "fault")}
     sql = """
         SELECT e.evidence, e.path, e.checksum,
             CASE WHEN e.checksum = 'mismatch' THEN 'error' ELSE 'info' END AS severity,
@@ -47,6 +47,6 @@ class ChecksumNotOk(Check):
                 ELSE 'has a checksum that was not verified'
             END AS _what
         FROM evidence AS e
-        WHERE e.checksum <> 'ok'
+        WHERE e.checksum <> 'ok' AND (e.fault IS NULL OR e.checksum = 'mismatch')
     """
     message = "The evidence {path} {_what}"

@@ -10,7 +10,8 @@ class OddityInEvidence(Check):
 
     What it finds
     What the reader noted while it read the file: counts that differ from those the file announces, bytes after its
-    end, and the like. One finding for each kind; the manifest lists them with byte offsets.
+    end, and the like (a wrong checksum is EV001's). One finding for each kind; the manifest lists them all with byte
+    offsets.
 
     Why it matters
     Mostly harmless, but it tells about the file's history: edited, written by other software, or read over something
@@ -41,9 +42,11 @@ class OddityInEvidence(Check):
     }
     sql = """
         SELECT w.evidence, w.kind, min(w.message) AS note, min(w."offset") AS first_offset,
-            sum(w."count")::BIGINT AS times, min(e.path) AS path
+            sum(w."count")::BIGINT AS times, min(e.path) AS path, count(*) AS remarks,
+            CASE WHEN count(*) > 1 THEN '; ' || (count(*) - 1) || ' more of this kind' ELSE '' END AS _more
         FROM warnings AS w
         JOIN evidence AS e USING (evidence)
+        WHERE w.kind <> 'wrong_checksum'
         GROUP BY w.evidence, w.kind
     """
-    message = "The evidence {path}: {note}"
+    message = "The evidence {path}: {note}{_more}"
