@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from jobsleuth.cli import analyze, cat, check, explain, job, jobs, keys, output, queues, sql, verify
+from jobsleuth.cli import analyze, cat, check, crosscheck, explain, job, jobs, keys, output, queues, sql, verify
 from jobsleuth.errors import JobsleuthError
 
 UNUSABLE = 2
@@ -24,7 +24,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (analyze, check, queues, jobs, job, keys, sql, explain, cat, verify):
+for module in (analyze, check, queues, jobs, job, keys, sql, explain, cat, crosscheck, verify):
     app.command(module.__name__.rpartition(".")[2], epilog=module.EXAMPLE)(module.command)
 
 

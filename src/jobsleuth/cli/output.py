@@ -38,7 +38,13 @@ _STYLES = {
 _GAP = 3
 _LEAST = 4
 _CELL = 200
-_STAGES = {"unpack": "unpacking", "index": "reading keys", "extract": "decoding jobs", "check": "checking"}
+_STAGES = {
+    "unpack": "unpacking",
+    "index": "reading keys",
+    "extract": "decoding jobs",
+    "check": "checking",
+    "compare": "comparing",
+}
 
 
 def console(stream: TextIO | None = None) -> Console:

@@ -1,15 +1,18 @@
 """Evidence in, keyspace out: one file per kind of evidence."""
 
 from jobsleuth.sources.cat import write_keyspace
+from jobsleuth.sources.crosscheck import Crosscheck, crosscheck
 from jobsleuth.sources.rdb import DEFAULT_MAX_VALUE_BYTES, RdbKeyspace
 from jobsleuth.sources.spool import STANDARD_INPUT, Snapshot, SpoolOptions, snapshot
 
 __all__ = [
     "DEFAULT_MAX_VALUE_BYTES",
     "STANDARD_INPUT",
+    "Crosscheck",
     "RdbKeyspace",
     "Snapshot",
     "SpoolOptions",
+    "crosscheck",
     "snapshot",
     "write_keyspace",
 ]
