@@ -14,6 +14,8 @@ def verdict(document: Document) -> str:
         concerned = sum(any(q.findings.values()) for q in document.queues)
         of = f", in {concerned:,} of {number(len(document.queues), 'queue')}" if concerned else ""
         return f"{number(total, 'finding')}: {series(parts)}{of}"
+    if not document.queues:
+        return "No queue of a library that jobsleuth knows: nothing to judge"
     return "Nothing found that does not add up"
 
 
