@@ -193,6 +193,7 @@ def compare_databases(keys: Keys, databases: list[dict[str, Any]], is_sure: Call
     compared = 0
     for number, told in zip(numbers, databases, strict=True):
         ours = {key: line for (db, key), line in keys.items() if db == number}
+        assert len(ours) == len(told)
         if is_sure(list(told)):
             assert sorted(ours) == sorted(key.encode() for key in told)
         for key, value in told.items():
@@ -219,10 +220,10 @@ def test_rdb_rs(path: Path, tmp_path: Path) -> None:
     """Keys and values are those that rdb-rs prints, but for what it prints of bytes beyond ASCII: now text, now each
     byte as a character."""
     keys = read(path.with_suffix(".rdb"), tmp_path)
-    assert (
-        compare_databases(keys, json.loads(path.read_bytes()), lambda o: json.dumps(o, ensure_ascii=False).isascii())
-        > 0
-    )
+    told = json.loads(path.read_bytes())
+    compared = compare_databases(keys, told, lambda o: json.dumps(o, ensure_ascii=False).isascii())
+    # One file has such bytes in each of its five values.
+    assert compared > 0 or path.stem == "hash_list_pack"
 
 
 def test_redis_rdb_cli(tmp_path: Path) -> None:
