@@ -15,6 +15,7 @@ import subprocess
 import sys
 import termios
 import time
+import unicodedata
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
@@ -356,3 +357,23 @@ def test_interruption_leaves_nothing(tmp_path: Path) -> None:
         assert process.returncode == code
         assert "Traceback" not in errors
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("dump", ["bullmq/v5-hostile", "asynq/faults-0.26.0"])
+def test_a_hostile_dump_prints_no_control_character(run: Run, tmp_path: Path, dump: str) -> None:
+    """Names with escapes, markup and formulas, from a real dump, through every command to a screen or a file."""
+    evidence = FIXTURES / dump / "evidence.rdb"
+    assert run("analyze", evidence, "--out", "case", cwd=tmp_path).returncode == 0
+    for words in (
+        ["check", "case", "--all"],
+        *(["check", "case", "--format", fmt] for fmt in ("json", "sarif", "junit", "github", "markdown")),
+        ["queues", "case"],
+        ["jobs", "case", "--limit", "1000"],
+        *(["jobs", "case", "--format", fmt] for fmt in ("csv", "ndjson", "json")),
+        ["sql", "case", "from keys"],
+        ["sql", "case", "from membership", "--format", "csv"],
+    ):
+        done = run(*words, cwd=tmp_path)
+        assert done.returncode in (0, 1)
+        shown = done.stdout + done.stderr
+        assert [c for c in shown if unicodedata.category(c) in ("Cc", "Cf") and c != "\n"] == []

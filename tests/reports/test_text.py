@@ -1,0 +1,74 @@
+"""Lines that fit and commands that can be pasted."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobsleuth.case import Case
+from jobsleuth.reports import Document, document, lines
+from jobsleuth.reports.text import cells, flow, plain
+
+WORDS = st.lists(st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=40), min_size=1, max_size=30)
+
+
+@given(words=WORDS, width=st.integers(30, 120), hang=st.integers(0, 4), indent=st.integers(0, 6))
+def test_folding_fits_and_loses_nothing(words: list[str], width: int, hang: int, indent: int) -> None:
+    """Every line fits; put together without the spaces they are the text."""
+    text = " " * indent + " ".join(words)
+    folded = [plain(line) for line in flow(((text, "plain"),), width, hang=hang)]
+    assert "".join("".join(folded).split()) == "".join(text.split())
+    narrow = all(cells(w) == len(w) for w in words)
+    assert not narrow or all(len(line) <= width for line in folded)
+
+
+def test_a_command_stays_whole() -> None:
+    """A command longer than the width gets a line of its own, unbroken."""
+    command = "jobsleuth job " + "x" * 100
+    folded = [plain(line) for line in flow((("    e.g. 1, 2, 3   ", "plain"), (command, "command")), 40)]
+    assert folded == ["    e.g. 1, 2, 3", f"    {command}"]
+
+
+def offered(report: Document) -> list[str]:
+    """The commands that a report offers."""
+    return [text for line in lines(report, width=10_000) for text, style in line if style == "command"]
+
+
+@pytest.mark.parametrize(
+    "job_id", ["1; rm -rf ~", "$(reboot)", "`id`", "a b", "it's", "--queue=x", "-rf", "*", "é", "x" * 300]
+)
+def test_an_id_stays_one_argument_of_the_offered_command(small_case: Case, job_id: str) -> None:
+    """A shell that gets the command pasted passes the id as one word, and the parser takes it for no option."""
+    report = document(small_case)
+    group = report.groups[0]
+    hostile = replace(group, examples=(replace(group.examples[0], job_id=job_id, queue="q $(x)"),))
+    words = shlex.split(offered(replace(report, groups=(hostile,)))[0])
+    assert words[:2] == ["jobsleuth", "job"]
+    assert words.count(job_id) == 1
+    assert words[words.index("--queue") + 1] == "q $(x)"
+    if job_id.startswith("-"):
+        assert words.index("--") < words.index(job_id)
+
+
+def test_an_id_that_cannot_be_typed_is_not_offered(small_case: Case) -> None:
+    """An id with control characters leads to the list of jobs instead."""
+    report = document(small_case)
+    group = report.groups[0]
+    hostile = replace(group, examples=(replace(group.examples[0], job_id="\x1b[2J"),))
+    assert offered(replace(report, groups=(hostile,)))[0].startswith("jobsleuth jobs ")
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_many_queues_do_not_scroll_for_ever(small_case: Case, width: int) -> None:
+    """A thousand queues are 25 rows, those with findings first, and the way to the rest."""
+    report = document(small_case)
+    quiet = [replace(report.queues[1], queue=f"quiet-{n:04}") for n in range(1000)]
+    text = [plain(line) for line in lines(replace(report, queues=(*quiet, report.queues[0])), width=width)]
+    rows = [line for line in text if line.startswith("bull/")]
+    assert len(rows) == 25
+    assert rows[0].startswith("bull/emails"[: max(9, min(11, len(rows[0])))])
+    assert any(line.startswith("976 more queues   jobsleuth queues ") for line in text)
