@@ -153,7 +153,13 @@ class RdbKeyspace:
             try:
                 yield from inner
             except (OSError, pa.ArrowException) as error:
-                raise EvidenceError(source.placed(str(error)), file=source.shown, hint=_SALVAGE_HINT) from None
+                message, offset = str(error), None
+                for fault in json.loads(self._index.value_faults()):
+                    if message.endswith(f"{fault['message']} (at byte {fault['offset']})"):
+                        message, offset = fault["message"], fault["offset"]
+                        break
+                message = source.placed(message)
+                raise EvidenceError(message, file=source.shown, offset=offset, hint=_SALVAGE_HINT) from None
 
         return pa.RecordBatchReader.from_batches(inner.schema, batches())
 
