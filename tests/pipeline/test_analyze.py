@@ -152,6 +152,25 @@ def test_a_damaged_value_is_told_in_the_manifest(tmp_path: Path) -> None:
     assert "bull:q:7" in warning.message
 
 
+def test_expiry_off_the_calendar_is_told(tmp_path: Path) -> None:
+    """The table cannot show such a time: the manifest says of how many keys, and where the first is."""
+    dump = tmp_path / "dump.rdb"
+    keys = [
+        b"\xfc" + ms.to_bytes(8, "little", signed=True) + b"\x00" + _string(b"k%d" % n) + _string(b"v")
+        for n, ms in enumerate([253_402_300_799_999, 253_402_300_800_000, (1 << 63) - 1])
+    ]
+    dump.write_bytes(b"REDIS0009\xfe\x00" + b"".join(keys) + b"\xff" + bytes(8))
+    case = analyze([dump], tmp_path / "case", AnalyzeOptions(as_of_ms=1))
+    (warning,) = [w for w in case.manifest.evidence[0].warnings if w.kind == "expiry_out_of_range"]
+    assert (warning.offset, warning.count) == (11 + len(keys[0]), 2)
+    shown = case.query("select epoch_ms(expire_at) as at, expired from keys order by key").to_pylist()
+    assert shown == [
+        {"at": 253_402_300_799_999, "expired": False},
+        {"at": None, "expired": False},
+        {"at": None, "expired": False},
+    ]
+
+
 def test_progress_names_the_stages(tmp_path: Path) -> None:
     """Packed evidence is unpacked before its keys are read and its jobs decoded."""
     packed = tmp_path / "dump.rdb.gz"

@@ -45,7 +45,7 @@ _BIGGEST = f"key, type, encoding, nbytes, elements, expire_at, expired, {_PLACE}
 _SUMS = (
     "count(*) as keys, sum(nbytes)::bigint as nbytes,"
     " round(100.0 * sum(nbytes) / greatest(sum(sum(nbytes)) over (), 1), 1) as percent,"
-    " least(sum(elements), 9223372036854775807)::bigint as elements"
+    " case when sum(elements) < 9223372036854775807 then sum(elements)::bigint end as elements"
 )
 _GROUPED = f"{_SUMS}, count(*) filter (where expire_at is null) as no_expiry, max(nbytes) as largest"
 _MINUTE = 60_000

@@ -18,7 +18,7 @@ from jobsleuth.dialects import Dialect, Options, all_dialects
 from jobsleuth.errors import UsageError
 from jobsleuth.keyspace import Claims
 from jobsleuth.pipeline.fingerprint import Fingerprint, fingerprint, require_unchanged
-from jobsleuth.pipeline.keys_table import key_batches, unclaimed
+from jobsleuth.pipeline.keys_table import key_batches, timeless, unclaimed
 from jobsleuth.sources import (
     DEFAULT_MAX_VALUE_BYTES,
     STANDARD_INPUT,
@@ -153,6 +153,9 @@ def _read(
     inner = {"compression": source.compression, "sha256": source.inner_sha256, "bytes": source.size}
     facts = keyspace.facts
     remarks = [*facts.remarks, *keyspace.value_remarks()]
+    beyond = timeless(keyspace)
+    if beyond is not None:
+        remarks.append(beyond)
     return EvidenceInfo(
         number=number,
         path=facts.path,

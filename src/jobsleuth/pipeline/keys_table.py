@@ -7,10 +7,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from jobsleuth import safetext
-from jobsleuth.keyspace import Claims, Keyspace
+from jobsleuth.keyspace import Claims, Keyspace, Remark
 
+_LAST_MS = 253_402_300_799_999
+"""End of the year 9999: the latest time that a case holds."""
 _PLAIN = ("db", "type", "encoding", "offset", "nbytes", "elements")
 
 
@@ -20,6 +23,20 @@ def unclaimed(rows: int, claims: Sequence[Claims]) -> npt.NDArray[np.bool_]:
     for made in claims:
         free &= made.role < 0
     return free
+
+
+def timeless(keyspace: Keyspace) -> Remark | None:
+    """What to say of expiry times that no calendar has, and that the table therefore shows as none."""
+    times = keyspace.keys.column("expire_at")
+    bad = pc.or_(pc.less(times, 0), pc.greater(times, _LAST_MS))
+    count = pc.sum(bad).as_py()
+    if not count:
+        return None
+    first = keyspace.keys.column("offset")[pc.index(bad, True).as_py()].as_py()
+    message = (
+        f"{count:,} keys expire before 1970 or after the year 9999; what is off the calendar is null in the tables"
+    )
+    return Remark("expiry_out_of_range", message, first, count)
 
 
 class _Labels:
