@@ -43,10 +43,11 @@ def answers() -> dict[tuple[str, str], str]:
 
 def test_analyze_ends_with_the_summary_and_the_place_of_the_case(run: Run, tmp_path: Path) -> None:
     """The evidence's name first, a verdict with errors, and the last line names the case."""
-    done = run("analyze", FAULTS / "evidence.rdb", "--out", "case", cwd=tmp_path)
+    (tmp_path / "dump.rdb").write_bytes((FAULTS / "evidence.rdb").read_bytes())
+    done = run("analyze", "dump.rdb", "--out", "case", cwd=tmp_path)
     lines = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, "")
-    assert lines[0].startswith("evidence.rdb  ")
+    assert lines[0].startswith("dump.rdb  ")
     assert "checksum ok" in lines[0]
     assert any("findings: " in line and "error" in line for line in lines)
     assert lines[-1] == "The case: case"
@@ -172,7 +173,8 @@ def test_explain_lists_and_tells(run: Run) -> None:
     """Every check is listed; one of them is told with all its sections, in text and JSON."""
     listed = json.loads(run("explain", "--json").stdout)
     one = listed[0]["id"]
-    assert all(c["id"] in run("explain").stdout for c in listed)
+    table = run("explain").stdout
+    assert all(c["id"] in table for c in listed)
     told = run("explain", one.lower()).stdout
     for heading in ("What it finds", "Why it matters", "What to do next", "False alarms", "SQL"):
         assert heading in told.splitlines()

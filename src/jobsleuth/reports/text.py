@@ -223,7 +223,7 @@ def queue_lines(document: Document, width: int = WIDTH, most: int | None = None)
         yield ((text.removesuffix(row[-1]), "plain" if nth else "dim"), (row[-1], style))
     if len(queues) < len(document.queues):
         left = number(len(document.queues) - len(queues), "more queue")
-        yield ((f"{left}   ", "dim"), (f"jobsleuth queues {_case(document)}", "command"))
+        yield from flow(((f"{left}   ", "dim"), (f"jobsleuth queues {_case(document)}", "command")), width)
 
 
 def _count(counts: dict[str, int], states: Sequence[str]) -> str:
