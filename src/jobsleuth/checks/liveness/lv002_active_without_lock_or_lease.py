@@ -50,7 +50,7 @@ class ActiveWithoutLockOrLease(Check):
         "jobs": ("dialect", "namespace", "queue", "job_id", "started_at", "evidence", "db"),
     }
     sql = """
-        WITH loose AS (
+        WITH loose AS MATERIALIZED (
             SELECT DISTINCT dialect, namespace, queue, job_id, key, evidence, db
             FROM membership AS m
             WHERE structure = 'active'
@@ -69,6 +69,11 @@ class ActiveWithoutLockOrLease(Check):
         marked AS (
             SELECT DISTINCT dialect, namespace, queue, job_id, evidence, db FROM membership WHERE structure = 'stalled'
         ),
+        begun AS MATERIALIZED (
+            SELECT j.dialect, j.namespace, j.queue, j.job_id, j.started_at, j.evidence, j.db
+            FROM jobs AS j
+            SEMI JOIN loose AS l USING (dialect, namespace, queue, job_id, evidence, db)
+        ),
         judged AS (
             SELECT dialect, namespace, queue, l.job_id, l.key, evidence, db, j.started_at,
                 c.queue IS NOT NULL AS stalled_checks,
@@ -78,7 +83,7 @@ class ActiveWithoutLockOrLease(Check):
             JOIN queues AS q USING (dialect, namespace, queue, evidence, db)
             LEFT JOIN checked AS c USING (dialect, namespace, queue, evidence, db)
             LEFT JOIN marked AS k USING (dialect, namespace, queue, job_id, evidence, db)
-            LEFT JOIN jobs AS j USING (dialect, namespace, queue, job_id, evidence, db)
+            LEFT JOIN begun AS j USING (dialect, namespace, queue, job_id, evidence, db)
         )
         SELECT dialect, namespace, queue, job_id, key, evidence, db, started_at, stalled_checks, marked_stalled,
             CASE WHEN dialect = 'bullmq' AND stalled_checks THEN 'warning' ELSE 'error' END AS severity,

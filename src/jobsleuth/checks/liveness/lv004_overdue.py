@@ -48,7 +48,7 @@ class Overdue(Check):
         "membership": ("dialect", "namespace", "queue", "job_id", "structure", "due_at", "key", "evidence", "db"),
         "queues": ("dialect", "namespace", "queue", "last_worker_sign_at", "evidence", "db"),
         "keys": ("dialect", "namespace", "queue", "role", "type", "expired", "evidence", "db"),
-        "evidence": ("evidence", "as_of_ms"),
+        "evidence": ("evidence", "as_of", "as_of_ms"),
     }
     sql = """
         WITH late AS (
@@ -56,7 +56,7 @@ class Overdue(Check):
             FROM (
                 SELECT dialect, namespace, queue, job_id, structure, due_at, key, evidence, db
                 FROM membership
-                WHERE structure IN ('delayed', 'scheduled', 'retry')
+                WHERE structure IN ('delayed', 'scheduled', 'retry') AND due_at < (SELECT max(as_of) FROM evidence)
             ) AS m
             JOIN evidence AS e USING (evidence)
             WHERE e.as_of_ms - epoch_ms(m.due_at)

@@ -43,13 +43,19 @@ class LockWithoutJob(Check):
         "jobs": ("dialect", "namespace", "queue", "job_id", "has_record", "evidence", "db"),
     }  # fmt: skip
     sql = """
-        SELECT dialect, namespace, queue, job_id, key, evidence, db, worker_id, valid_until
-        FROM workers AS w
-        WHERE w.kind = 'lock' AND w.dialect = 'bullmq' AND w.valid IS NOT FALSE
-            AND NOT EXISTS (
-                SELECT 1 FROM jobs AS j
-                WHERE j.has_record AND j.job_id = w.job_id AND j.queue = w.queue AND j.namespace = w.namespace
-                    AND j.dialect = w.dialect AND j.evidence = w.evidence AND j.db = w.db
-            )
+        WITH locks AS MATERIALIZED (
+            SELECT dialect, namespace, queue, job_id, key, evidence, db, worker_id, valid_until
+            FROM workers
+            WHERE kind = 'lock' AND dialect = 'bullmq' AND valid IS NOT FALSE
+        ),
+        recorded AS MATERIALIZED (
+            SELECT j.dialect, j.namespace, j.queue, j.job_id, j.evidence, j.db
+            FROM jobs AS j
+            SEMI JOIN locks AS l USING (dialect, namespace, queue, job_id, evidence, db)
+            WHERE j.has_record
+        )
+        SELECT l.*
+        FROM locks AS l
+        ANTI JOIN recorded AS r USING (dialect, namespace, queue, job_id, evidence, db)
     """
     message = "Job {job_id} of queue {queue} has a live lock, but no record: it was deleted under its worker"

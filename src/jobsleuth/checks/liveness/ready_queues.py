@@ -9,6 +9,7 @@ READY_QUEUES = """
             count(*) FILTER (WHERE structure = 'active') AS active,
             count(*) FILTER (WHERE structure = 'marker' AND kind = 'zset' AND job_id = '0' AND score = 0) AS wake_ups
         FROM membership
+        WHERE structure IN ('wait', 'prioritized', 'pending', 'active', 'marker')
         GROUP BY ALL
     ),
     limited AS (
@@ -21,7 +22,7 @@ READY_QUEUES = """
         FROM keys
         WHERE role = 'stalled-check' AND type = 'string' AND expired IS NOT TRUE
     ),
-    idle AS (
+    idle AS MATERIALIZED (
         SELECT dialect, namespace, queue, evidence, db, t.ready, t.wake_ups, e.as_of_ms, q.last_worker_sign_at,
             coalesce(try_cast(regexp_extract(q.layout, '^bullmq (\\d+)', 1) AS INTEGER), 0) AS major,
             coalesce(q.limits['servers'], 0) AS servers,
@@ -42,14 +43,23 @@ READY_QUEUES = """
         WHERE v.job_id IS NOT NULL
         GROUP BY ALL
     ),
+    stranded AS (
+        SELECT m.dialect, m.namespace, m.queue, m.job_id, m.evidence, m.db
+        FROM membership AS m
+        SEMI JOIN idle AS i USING (dialect, namespace, queue, evidence, db)
+        WHERE m.structure = 'paused'
+    ),
     since AS (
         SELECT dialect, namespace, queue, evidence, db,
             min(coalesce(j.pending_since, t.told_at, j.created_at)) AS ready_since
-        FROM membership AS m
+        FROM (
+            SELECT dialect, namespace, queue, job_id, evidence, db, pending_since, created_at
+            FROM jobs
+            WHERE state IN ('waiting', 'prioritized', 'pending')
+        ) AS j
         SEMI JOIN idle AS i USING (dialect, namespace, queue, evidence, db)
-        JOIN jobs AS j USING (dialect, namespace, queue, job_id, evidence, db)
+        ANTI JOIN stranded AS s USING (dialect, namespace, queue, job_id, evidence, db)
         LEFT JOIN told AS t USING (dialect, namespace, queue, job_id, evidence, db)
-        WHERE m.structure IN ('wait', 'prioritized', 'pending')
         GROUP BY ALL
     ),
     asleep AS (
@@ -68,7 +78,7 @@ NEEDS = {
     "keys": ("dialect", "namespace", "queue", "role", "type", "expired", "evidence", "db"),
     "queues": ("dialect", "namespace", "queue", "layout", "paused", "limits", "last_worker_sign_at", "evidence", "db"),
     "events": ("dialect", "namespace", "queue", "at", "job_id", "evidence", "db"),
-    "jobs": ("dialect", "namespace", "queue", "job_id", "created_at", "pending_since", "evidence", "db"),
+    "jobs": ("dialect", "namespace", "queue", "job_id", "state", "created_at", "pending_since", "evidence", "db"),
     "evidence": ("evidence", "as_of_ms"),
 }
 """What the CTEs read."""

@@ -49,11 +49,22 @@ class MemberWithoutRecord(Check):
         ),
     }  # fmt: skip
     sql = """
-        SELECT dialect, namespace, queue, job_id, j.key, evidence, db, j.state,
-            string_agg(DISTINCT m.structure, ', ' ORDER BY m.structure) AS structures
-        FROM jobs AS j
-        JOIN membership AS m USING (dialect, namespace, queue, job_id, evidence, db)
-        WHERE NOT j.has_record AND m.decides_state AND m.job_id_bytes IS NOT DISTINCT FROM j.job_id_bytes
+        WITH lost AS MATERIALIZED (
+            SELECT dialect, namespace, queue, job_id, job_id_bytes, key, evidence, db, state
+            FROM jobs
+            WHERE has_record = FALSE
+        ),
+        named AS MATERIALIZED (
+            SELECT m.dialect, m.namespace, m.queue, m.job_id, m.job_id_bytes, m.structure, m.evidence, m.db
+            FROM membership AS m
+            SEMI JOIN lost AS l USING (dialect, namespace, queue, job_id, evidence, db)
+            WHERE m.decides_state
+        )
+        SELECT dialect, namespace, queue, job_id, l.key, evidence, db, l.state,
+            string_agg(DISTINCT n.structure, ', ' ORDER BY n.structure) AS structures
+        FROM lost AS l
+        JOIN named AS n USING (dialect, namespace, queue, job_id, evidence, db)
+        WHERE n.job_id_bytes IS NOT DISTINCT FROM l.job_id_bytes
         GROUP BY ALL
     """
     message = "Job {job_id} of queue {queue} is in {structures}, but has no record: its payload is lost"

@@ -52,11 +52,17 @@ class RecordInNoStructure(Check):
         ),
     }  # fmt: skip
     sql = """
-        WITH lost AS (
+        WITH lost AS MATERIALIZED (
             SELECT dialect, namespace, queue, job_id, key, evidence, db, claimed_state, created_at, started_at,
                 attempts_started, attempts
             FROM jobs
             WHERE state IN ('unknown', 'stuck') AND has_record AND record_complete IS NOT FALSE
+        ),
+        grouped AS MATERIALIZED (
+            SELECT m.dialect, m.namespace, m.queue, m.job_id, m.evidence, m.db
+            FROM membership AS m
+            SEMI JOIN lost AS l USING (dialect, namespace, queue, job_id, evidence, db)
+            WHERE m.structure = 'group' AND m.dialect = 'bullmq'
         ),
         pins AS (
             SELECT dialect, target_namespace AS namespace, target_queue AS queue, target_id AS job_id, evidence, db,
@@ -77,10 +83,6 @@ class RecordInNoStructure(Check):
             END AS _more
         FROM lost AS l
         LEFT JOIN pins AS p USING (dialect, namespace, queue, job_id, evidence, db)
-        WHERE NOT EXISTS (
-            SELECT 1 FROM membership AS m
-            WHERE m.structure = 'group' AND m.dialect = 'bullmq' AND m.job_id = l.job_id AND m.queue = l.queue
-                AND m.namespace = l.namespace AND m.dialect = l.dialect AND m.evidence = l.evidence AND m.db = l.db
-        )
+        ANTI JOIN grouped AS g USING (dialect, namespace, queue, job_id, evidence, db)
     """
     message = "Job {job_id} of queue {queue} has a record, but is in no structure{_claim}: nothing will move it{_more}"

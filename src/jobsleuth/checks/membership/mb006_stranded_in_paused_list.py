@@ -44,30 +44,42 @@ class StrandedInPausedList(Check):
         "queues": ("dialect", "namespace", "queue", "layout", "paused", "evidence", "db"),
     }
     sql = """
-        WITH held AS (
-            SELECT dialect, namespace, queue, m.job_id, m.structure, m.key, evidence, db, q.paused,
+        WITH held AS MATERIALIZED (
+            SELECT dialect, namespace, queue, m.job_id, m.key, evidence, db, q.paused,
                 coalesce(try_cast(regexp_extract(q.layout, '^bullmq (\\d+)', 1) AS INTEGER), 0) AS major
-            FROM membership AS m
+            FROM (
+                SELECT dialect, namespace, queue, job_id, key, evidence, db
+                FROM membership
+                WHERE structure = 'paused' AND dialect = 'bullmq'
+            ) AS m
             JOIN queues AS q USING (dialect, namespace, queue, evidence, db)
-            WHERE m.dialect = 'bullmq' AND m.structure IN ('wait', 'paused')
+        ),
+        waiting AS (
+            SELECT m.dialect, m.namespace, m.queue, m.evidence, m.db, count(*) AS in_wait
+            FROM membership AS m
+            SEMI JOIN held AS h USING (dialect, namespace, queue, evidence, db)
+            WHERE m.structure = 'wait'
+            GROUP BY ALL
+        ),
+        divided AS (
+            SELECT dialect, namespace, queue, min(h.key) AS key, evidence, db, w.in_wait, count(*) AS in_paused
+            FROM held AS h
+            JOIN waiting AS w USING (dialect, namespace, queue, evidence, db)
+            WHERE h.paused AND h.major < 6
+            GROUP BY dialect, namespace, queue, evidence, db, w.in_wait
         )
         SELECT dialect, namespace, queue, job_id, min(key) AS key, evidence, db,
             NULL::BIGINT AS in_wait, NULL::BIGINT AS in_paused,
             'Job ' || job_id || ' of queue ' || queue AS _whose,
             'is in the paused list, but the queue is not paused: no worker looks there' AS _what
         FROM held
-        WHERE structure = 'paused' AND paused = FALSE
+        WHERE paused = FALSE
         GROUP BY ALL
         UNION ALL
-        SELECT dialect, namespace, queue, NULL, min(key) FILTER (WHERE structure = 'paused'), evidence, db,
-            count(*) FILTER (WHERE structure = 'wait'),
-            count(*) FILTER (WHERE structure = 'paused'),
+        SELECT dialect, namespace, queue, NULL, key, evidence, db, in_wait, in_paused,
             'Paused queue ' || queue,
-            'has ' || count_text(count(*) FILTER (WHERE structure = 'wait'), 'id') || ' in wait beside '
-                || count(*) FILTER (WHERE structure = 'paused') || ' in paused: the next pause or resume loses some'
-        FROM held
-        WHERE paused AND major < 6
-        GROUP BY dialect, namespace, queue, evidence, db
-        HAVING count(*) FILTER (WHERE structure = 'wait') > 0 AND count(*) FILTER (WHERE structure = 'paused') > 0
+            'has ' || count_text(in_wait, 'id') || ' in wait beside ' || in_paused
+                || ' in paused: the next pause or resume loses some'
+        FROM divided
     """
     message = "{_whose} {_what}"

@@ -45,10 +45,29 @@ class DeduplicationKeyWithoutJob(Check):
         "evidence": ("evidence", "as_of_ms"),
     }  # fmt: skip
     sql = """
-        SELECT r.dialect, r.source_namespace AS namespace, r.source_queue AS queue, r.target_id AS job_id, r.key,
-            r.evidence, r.db, r.source_id AS deduplication_id, r.valid_until, q.library_version,
+        WITH claims AS MATERIALIZED (
+            SELECT r.dialect, r.source_namespace, r.source_queue, r.source_id, r.target_namespace AS namespace,
+                r.target_queue AS queue, r.target_id AS job_id, r.valid_until, r.key, r.evidence, r.db
+            FROM relations AS r
+            JOIN evidence AS e ON e.evidence = r.evidence
+            WHERE r.kind = 'deduplication' AND r.dialect = 'bullmq' AND r.target_id IS NOT NULL
+                AND (epoch_ms(r.valid_until) > e.as_of_ms) IS NOT FALSE
+        ),
+        recorded AS MATERIALIZED (
+            SELECT j.dialect, j.namespace, j.queue, j.job_id, j.evidence, j.db
+            FROM jobs AS j
+            SEMI JOIN claims AS c USING (dialect, namespace, queue, job_id, evidence, db)
+            WHERE j.has_record
+        ),
+        dangling AS (
+            SELECT c.*
+            FROM claims AS c
+            ANTI JOIN recorded AS r USING (dialect, namespace, queue, job_id, evidence, db)
+        )
+        SELECT d.dialect, d.source_namespace AS namespace, d.source_queue AS queue, d.job_id, d.key, d.evidence, d.db,
+            d.source_id AS deduplication_id, d.valid_until, q.library_version,
             CASE
-                WHEN r.valid_until IS NOT NULL THEN 'info'
+                WHEN d.valid_until IS NOT NULL THEN 'info'
                 WHEN list_transform(
                     regexp_extract_all(
                         regexp_extract(q.library_version, '\\d{1,9}\\.\\d{1,9}\\.\\d{1,9}'), '\\d+'
@@ -56,21 +75,12 @@ class DeduplicationKeyWithoutJob(Check):
                 ) >= [6, 3, 10] THEN 'info'
                 ELSE 'error'
             END AS severity,
-            CASE WHEN r.valid_until IS NOT NULL THEN 'adds are dropped until it expires'
+            CASE WHEN d.valid_until IS NOT NULL THEN 'adds are dropped until it expires'
                 ELSE 'adds with this id are dropped' END AS _effect
-        FROM relations AS r
-        JOIN evidence AS e ON e.evidence = r.evidence
+        FROM dangling AS d
         LEFT JOIN queues AS q
-            ON q.dialect = r.dialect AND q.namespace = r.source_namespace AND q.queue = r.source_queue
-                AND q.evidence = r.evidence AND q.db = r.db
-        WHERE r.kind = 'deduplication' AND r.dialect = 'bullmq' AND r.target_id IS NOT NULL
-            AND (epoch_ms(r.valid_until) > e.as_of_ms) IS NOT FALSE
-            AND NOT EXISTS (
-                SELECT 1 FROM jobs AS j
-                WHERE j.has_record AND j.job_id = r.target_id AND j.queue = r.target_queue
-                    AND j.namespace = r.target_namespace AND j.dialect = r.dialect
-                    AND j.evidence = r.evidence AND j.db = r.db
-            )
+            ON q.dialect = d.dialect AND q.namespace = d.source_namespace AND q.queue = d.source_queue
+                AND q.evidence = d.evidence AND q.db = d.db
     """
     message = (
         "Deduplication id {deduplication_id} of queue {queue} belongs to job {job_id}, which does not exist: {_effect}"
