@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::sync::{Mutex, PoisonError};
 
-use jobsleuth_formats::{self as formats, Context, Decoder, ErrorKind, FileInput, Input, SliceInput, Visitor};
+use jobsleuth_formats::{self as formats, At, Context, Decoder, ErrorKind, FileInput, Input, SliceInput, Visitor};
 
 use crate::summary::FaultFacts;
 use crate::table::{KeyTable, Place};
@@ -55,7 +55,7 @@ impl Source {
         place: Place,
         v: &mut V,
     ) -> formats::Result<()> {
-        let reader = At { file: &self.file, offset: place.value_offset };
+        let reader = At::new(&self.file, place.value_offset);
         let len = place.end.saturating_sub(place.value_offset);
         let mut input = FileInput::new(reader, len, false).with_base_offset(place.value_offset);
         self.settle(decoder.decode(&self.context, place.rdb_type, &mut input, v), row, place, &input)
@@ -89,36 +89,12 @@ impl Source {
     /// Fills `out` with the bytes of a stretch of the file.
     pub(crate) fn read(&self, offset: u64, len: usize, out: &mut Vec<u8>) -> formats::Result<()> {
         out.resize(len, 0);
-        let mut reader = At { file: &self.file, offset };
+        let mut reader = At::new(&self.file, offset);
         reader.read_exact(out).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
-                formats::Error::truncated(reader.offset, offset + len as u64 - reader.offset)
+                formats::Error::truncated(reader.offset(), offset + len as u64 - reader.offset())
             }
             _ => formats::Error::new(offset, ErrorKind::Io(error)),
         })
     }
-}
-
-/// Reads a file from a place of its own: other readers of the same file don't disturb it.
-struct At<'f> {
-    file: &'f File,
-    offset: u64,
-}
-
-impl Read for At<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let got = read_at(self.file, buf, self.offset)?;
-        self.offset = self.offset.saturating_add(got as u64);
-        Ok(got)
-    }
-}
-
-#[cfg(unix)]
-fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-    std::os::unix::fs::FileExt::read_at(file, buf, offset)
-}
-
-#[cfg(windows)]
-fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-    std::os::windows::fs::FileExt::seek_read(file, buf, offset)
 }

@@ -27,6 +27,7 @@ mod ndjson;
 mod number;
 mod opcode;
 mod parse;
+mod positioned;
 mod skip;
 mod stream;
 mod visit;
@@ -41,6 +42,7 @@ pub use input::{FileInput, Input, SliceInput};
 pub use item::{Checksum, Function, Item, KeyEntry};
 pub use kind::{Encoding, Kind, MetaClass, ModuleId};
 pub use ndjson::{CatFailure, CatOptions, CatSummary, cat, cat_dump};
+pub use positioned::At;
 pub use visit::{
     ArrayMeta, ModuleValue, StreamConsumer, StreamGroup, StreamId, StreamIdempotence, StreamMeta, StreamMeta7,
     StreamPending, VectorsetMeta, Visitor,

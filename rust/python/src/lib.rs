@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 
 mod capsule;
 mod cat;
+mod convert;
 mod error;
 mod ops;
 mod source;
@@ -16,6 +17,8 @@ mod _native {
     use crate::capsule::ArrowStream;
     #[pymodule_export]
     use crate::cat::{cat, cat_dump};
+    #[pymodule_export]
+    use crate::convert::{Conversion, convert_ndjson};
     #[pymodule_export]
     use crate::error::Fault;
     #[pymodule_export]
