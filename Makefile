@@ -57,8 +57,8 @@ setup-tools:
 	command -v go >/dev/null || missing+=(golang-go); \
 	if [ $${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 	  echo "installing $${missing[*]}"; \
-	  DEBIAN_FRONTEND=noninteractive apt-get update -qq; \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends "$${missing[@]}"; } >/dev/null \
 	    || echo "could not install them: tests that need them skip" >&2; \
 	elif [ $${#missing[@]} -gt 0 ]; then echo "not installed: $${missing[*]}; tests that need them skip" >&2; fi
 
@@ -101,16 +101,16 @@ fixtures:
 
 # Dumps of 100 MB from a real server, then the times; the peers live in a Python of their own.
 BENCH_SHAPES := bullmq asynq cache
-bench: $(VENV)/.dev $(BENCH_SHAPES:%=benchmarks/data/%-100.rdb) $(VENV)-peers/bin/python
-	$(BIN)/python benchmarks/run.py --peer-python $(VENV)-peers/bin/python $(BENCH_SHAPES:%=benchmarks/data/%-100.rdb)
+bench: $(VENV)/.dev $(BENCH_SHAPES:%=benchmarks/data/%-100.rdb) $(VENV)/peers/bin/python
+	$(BIN)/python benchmarks/run.py --peer-python $(VENV)/peers/bin/python $(BENCH_SHAPES:%=benchmarks/data/%-100.rdb)
 
 benchmarks/data/%-100.rdb: | $(VENV)/.dev
 	@mkdir -p benchmarks/data
 	$(BIN)/python benchmarks/generate.py --shape $* --megabytes 100 --out $@
 
-$(VENV)-peers/bin/python:
-	"$(PYTHON)" -m venv $(VENV)-peers
+$(VENV)/peers/bin/python:
+	"$(PYTHON)" -m venv $(VENV)/peers
 	$@ -m pip install --quiet rdb-py rdbtools python-lzf
 
 clean:
-	rm -rf $(VENV) $(VENV)-peers $(DEMO) benchmarks/data rust/target .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(DEMO) benchmarks/data rust/target .mypy_cache .ruff_cache .pytest_cache
