@@ -17,6 +17,9 @@ TYPES = {
     "stalled": "set",
     "marker": "zset",
     "repeat": "zset",
+    "priority": "zset",
+    "limiter:limited": "set",
+    "limiter:ann:limited": "set",
 }
 
 
@@ -112,6 +115,7 @@ _COLUMN_OF_FIELD = {
     "progress": "progress",
     "ats": "attempts_started",
     "stc": "stalled_count",
+    "stalledCounter": "stalled_count",
     "pb": "worker_name",
     "defa": "deferred_failure",
     "rjk": "schedule_id",
@@ -169,7 +173,7 @@ def test_events_are_the_streams(evidence: Any) -> None:
     expected = {}
     for queue in evidence.library["queues"].values():
         stored = evidence.raw_values.get((queue["db"], f"{queue['prefix']}:{queue['queue']}:events"))
-        if stored is None:
+        if stored is None or stored["type"] != "stream":
             continue
         for entry, fields in stored["value"]["entries"]:
             pairs = {_text(f): _text(v) for f, v in fields}
@@ -199,7 +203,7 @@ def test_counters_and_limits_are_the_servers(evidence: Any) -> None:
         for field, name in (("concurrency", "concurrency"), ("max", "max"), ("duration", "duration_ms")):
             assert limits.get(name) == (int(meta[field]) if field in meta else None)
         limiter = evidence.raw_values.get((queue["db"], f"{base}:limiter"))
-        if limiter:
+        if limiter and limiter["type"] == "string":
             assert limits["limiter"] == int(limiter["value"])
             assert ("limiter_ttl_ms" in limits) == (limiter["expire_at_ms"] is not None)
 

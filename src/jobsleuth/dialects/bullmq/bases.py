@@ -2,8 +2,8 @@
 
 A suffix such as ``:id`` or ``:active`` alone proves nothing in a shared Redis. A base counts as a queue with one strong
 sign (a `meta` hash of the library's fields, an `events` stream of its events, a structure whose members are its job
-hashes, Bull's `meta-paused`) or with two medium ones (integer `id`, integer `stalled-check`, a `marker` zset, a `meta`
-hash with nothing but general words).
+hashes, Bull's `meta-paused`) or with two medium ones (integer `id`, integer `stalled-check`, a `marker` zset, a `wait`
+list, a `meta` hash with nothing but general words).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _JOB_EVENTS = [
 _HASHES_TRIED = 16
 """Job hashes read per structure to see whether its members are jobs of this library."""
 
-_ID, _CHECK, _MARKER, _META = 1, 2, 4, 8
+_ID, _CHECK, _MARKER, _META, _WAIT = 1, 2, 4, 8, 16
 
 
 @dataclass(frozen=True)
@@ -163,6 +163,7 @@ class _Judge:
         self._integers(b"id", _ID)
         self._integers(b"stalled-check", _CHECK)
         self._markers()
+        self.medium[self.c.base[self.c.of(b"wait")]] |= _WAIT
         self.strong[self.c.base[self.c.of(b"meta-paused")]] = True
         if not self._settled().all():
             self._structures()

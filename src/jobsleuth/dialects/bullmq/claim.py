@@ -11,14 +11,16 @@ import pyarrow.compute
 
 from jobsleuth.dialects.base import Options
 from jobsleuth.dialects.bullmq.bases import Base, find_bases, relay_rows
+from jobsleuth.dialects.bullmq.fields import COMPLETE
 from jobsleuth.dialects.bullmq.grammar import FAMILIES, RESERVED, ROLES, SUB_KEYS, split_base
 from jobsleuth.dialects.bullmq.keytable import SLICE_ROWS, KeyTable, numbers
 from jobsleuth.dialects.bullmq.owners import settle_nested
-from jobsleuth.keyspace import Claims, Keyspace, QueueRef, Rows
+from jobsleuth.keyspace import Claims, Keyspace, Projected, QueueRef, Rows
 
 pc: Any = pa.compute
 
 NAME = "bullmq"
+_WHOLE = tuple(Projected(field, field, "present") for field in COMPLETE)
 
 
 def claim(keyspace: Keyspace, free: npt.NDArray[np.bool_], options: Options) -> Claims:
@@ -108,7 +110,18 @@ def _roles(
     exact = numbers(pc.index_in(rest, value_set=pa.array([r.suffix for r in RESERVED], pa.binary())), np.int64, null=-1)
     for code, reserved in enumerate(RESERVED):
         role[(exact == code) & table.is_type(reserved.type, rows)] = claims.role_code(reserved.role)
+    hashes = np.flatnonzero(is_hash & (exact >= 0) & (role != claims.role_code("job")))
+    role[hashes[_are_jobs(keyspace, rows[hashes])]] = claims.role_code("job")
     return role
+
+
+def _are_jobs(keyspace: Keyspace, rows: Rows) -> npt.NDArray[np.bool_]:
+    """Per hash, whether it is a whole job: one called `meta` or ``metrics:failed`` takes the place of the queue's own."""
+    whole = np.zeros(len(rows), np.bool_)
+    for batch in keyspace.records(rows, _WHOLE) if len(rows) else ():
+        at = np.searchsorted(rows, numbers(batch.column("row"), np.int64))
+        whole[at] = np.logical_and.reduce([numbers(batch.column(p.name), np.bool_) for p in _WHOLE])
+    return whole
 
 
 def _has_job(

@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from jobsleuth.dialects.bullmq.grammar import version_of
-from jobsleuth.dialects.bullmq.keytable import valid
+from jobsleuth.dialects.bullmq.grammar import RESERVED, version_of
+from jobsleuth.dialects.bullmq.keytable import chunked, valid
 from jobsleuth.dialects.bullmq.layout import Facts, infer, is_bull
 from jobsleuth.dialects.bullmq.reading import MS, Reading
-from jobsleuth.dialects.bullmq.states import EARLIEST_MS, LATEST_MS, STATES
+from jobsleuth.dialects.bullmq.states import BULL_ORDER, BULLMQ_ORDER, EARLIEST_MS, LATEST_MS, STATES
 from jobsleuth.dialects.bullmq.tally import ALWAYS, NEVER, Tally, milliseconds
+from jobsleuth.keyspace import Rows
 from jobsleuth.safetext import from_bytes
 
 _COUNTS = pa.map_(pa.string(), pa.int64())
@@ -60,10 +61,13 @@ class Settings:
         self._note_keys()
         self._relays = self._relay_prefixes()
         self.bull = self._which_are_bull()
+        self._clash_notes = self._clashes()
 
     def _read_hashes(self) -> None:
         reading = self._reading
-        for batch in reading.keyspace.elements(reading.rows_of("meta")):
+        # By name: the library finds its settings also in a job that is called `meta`.
+        named, _ = self._queue_keys(b"meta", "hash")
+        for batch in reading.keyspace.elements(np.sort(named[named >= 0])):
             columns = (batch.column(name).to_pylist() for name in ("row", "member", "value"))
             for row, field, value in zip(*columns, strict=True):
                 self.meta[reading.claims.queue[row]][field] = value
@@ -82,6 +86,32 @@ class Settings:
                 value = _integer(fields.get(field))
                 if value is not None:
                     self._limits[queue][name] = value
+
+    def _queue_keys(self, suffix: bytes, type_: str) -> tuple[Rows, Rows]:
+        """Per queue the live key of the name, -1 where there is none: (of the type, of another type)."""
+        reading = self._reading
+        queue = np.arange(len(reading.claims.queues), dtype=np.int32)
+        found = reading.keyspace.lookup(reading.prefixes, queue, chunked(pa.array([suffix] * len(queue), pa.binary())))
+        there = found >= 0
+        there[there] = reading.table.live[found[there]] & (reading.claims.queue[found[there]] == queue[there])
+        fits = there.copy()
+        fits[there] = reading.table.is_type(type_, found[there])
+        return np.where(fits, found, -1), np.where(there & ~fits, found, -1)
+
+    def _clashes(self) -> dict[int, list[str]]:
+        """Queue → sentences on keys that stand where the library keeps one of another type."""
+        notes: dict[int, list[str]] = {}
+        for reserved in (r for r in RESERVED if r.names_base):
+            _, wrong = self._queue_keys(reserved.suffix, reserved.type)
+            for queue in np.flatnonzero(wrong >= 0).tolist():
+                note = f"`{reserved.suffix.decode()}` is no {reserved.type}"
+                order = [structure for structure, _ in (BULL_ORDER if self.bull[queue] else BULLMQ_ORDER)]
+                if reserved.role in order:
+                    before = order[: order.index(reserved.role)]
+                    spared = f" not found in {', '.join(before)}" if before else ""
+                    note += f": the library's own getState fails for every job{spared}"
+                notes.setdefault(queue, []).append(note)
+        return notes
 
     def _read_strings(self) -> None:
         reading = self._reading
@@ -156,7 +186,7 @@ class Settings:
         tally = self._tally
         names = queue.tolist()
         layouts = [infer(tally, n, self._facts(n), bool(self.bull[n])) for n in names]
-        notes = [self._reading.claims.notes.get(n, []) for n in names]
+        notes = [self._reading.claims.notes.get(n, []) + self._clash_notes.get(n, []) for n in names]
         versions = [self.meta[n].get(b"version") for n in names]
         return pa.table(
             {
