@@ -1,0 +1,134 @@
+//! Other evidence, written as a snapshot for the run.
+
+use std::fs::{File, OpenOptions};
+use std::sync::Arc;
+
+use arrow_array::types::Int8Type;
+use arrow_array::{ArrayRef, DictionaryArray, Int8Array, RecordBatch, StringArray, UInt64Array};
+use arrow_schema::{DataType, Field, Schema};
+use jobsleuth_columns::{FaultFacts, escaped};
+use jobsleuth_formats::{self as formats, Encoding};
+use jobsleuth_spool::{Export, Ledger, Reading, Writer, read_ndjson};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use serde_json::json;
+
+use crate::capsule::ArrowStream;
+use crate::error::{fault, not_opened};
+use crate::interrupted;
+
+/// Version of the snapshots that are written here: the first that has every kind of value.
+const RDB_VERSION: u32 = 15;
+
+/// What came of a conversion.
+#[pyclass(frozen, module = "jobsleuth.sources._native")]
+pub struct Conversion {
+    info: String,
+    ledger: Ledger,
+}
+
+#[pymethods]
+impl Conversion {
+    /// Facts about the evidence as JSON.
+    fn info(&self) -> &str {
+        &self.info
+    }
+
+    /// Per key, in the order of the snapshot, where it stood: `offset`, `nbytes`, and the `encoding` that was told.
+    fn origins(&self) -> PyResult<ArrowStream> {
+        let mut names: Vec<Encoding> = Vec::new();
+        let mut codes = Vec::new();
+        for origin in self.ledger.origins() {
+            codes.push(origin.encoding.map(|encoding| {
+                let known = names.iter().position(|&name| name == encoding);
+                known.unwrap_or_else(|| {
+                    names.push(encoding);
+                    names.len() - 1
+                }) as i8
+            }));
+        }
+        let offset: UInt64Array = self.ledger.origins().map(|origin| Some(origin.offset)).collect();
+        let nbytes: UInt64Array = self.ledger.origins().map(|origin| Some(origin.nbytes)).collect();
+        let names = Arc::new(StringArray::from_iter_values(names.iter().map(|name| name.as_str())));
+        let encoding = DictionaryArray::<Int8Type>::try_new(Int8Array::from(codes), names);
+        let encoding = encoding.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+        let columns: Vec<ArrayRef> = vec![Arc::new(offset), Arc::new(nbytes), Arc::new(encoding)];
+        let named = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
+        let schema = Arc::new(Schema::new(vec![
+            Field::new("offset", DataType::UInt64, true),
+            Field::new("nbytes", DataType::UInt64, true),
+            Field::new("encoding", named, true),
+        ]));
+        let batch = RecordBatch::try_new(Arc::clone(&schema), columns);
+        let batch = batch.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+        Ok(ArrowStream::of_batches(&schema, vec![batch]))
+    }
+}
+
+/// Writes the keyspace NDJSON in the file `path` as a snapshot to the file `spool`.
+#[pyfunction]
+#[pyo3(signature = (path, spool, salvage, max_value_bytes, max_spool_bytes, progress))]
+pub fn convert_ndjson(
+    py: Python<'_>,
+    path: &str,
+    spool: &str,
+    salvage: bool,
+    max_value_bytes: u64,
+    max_spool_bytes: u64,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Conversion> {
+    let mut raised = None;
+    let outcome = py.detach(|| {
+        let file = File::open(path).map_err(not_opened)?;
+        let mut report = |done: u64, total: u64| {
+            interrupted(&mut raised, |py| match &progress {
+                Some(progress) => progress.call1(py, (done, total)).map(drop),
+                None => Ok(()),
+            })
+        };
+        let to = open_spool(spool)?;
+        let mut writer = Writer::new(&to, RDB_VERSION, max_spool_bytes);
+        let reading = Reading { salvage, max_value_bytes };
+        let export = read_ndjson(&file, &mut writer, reading, &mut report).map_err(|error| fault(&error))?;
+        close_spool(writer)?;
+        let info = facts(&export).to_string();
+        Ok(Conversion { info, ledger: export.ledger.closed() })
+    });
+    match raised {
+        Some(error) => Err(error),
+        None => outcome,
+    }
+}
+
+fn open_spool(spool: &str) -> PyResult<File> {
+    OpenOptions::new().write(true).open(spool).map_err(not_opened)
+}
+
+fn close_spool(writer: Writer<&File>) -> PyResult<()> {
+    let close = || -> formats::Result<()> {
+        let (file, size) = writer.finish()?;
+        // Something that was taken back may have been longer.
+        file.set_len(size).map_err(formats::Error::from)
+    };
+    close().map_err(|error: formats::Error| fault(&error))
+}
+
+fn facts(export: &Export) -> serde_json::Value {
+    let mut ended_by = export.fault.as_ref().map(|error| json!(FaultFacts::new(error)));
+    if let Some(at) = export.cut_short_at {
+        let message = "the export has no last line: it was cut short";
+        ended_by = Some(json!({"kind": "cut_short", "message": message, "offset": at}));
+    }
+    json!({
+        "redis_version": export.redis_version.as_deref().map(escaped),
+        "started_at_ms": export.started_at_ms,
+        "finished_at_ms": export.finished_at_ms,
+        "as_of_ms": export.as_of_ms,
+        "seen_at_ms": export.seen_at_ms,
+        "atomic": export.atomic,
+        "keys": export.ledger.len(),
+        "replaced": export.ledger.replaced,
+        "warnings": export.notes,
+        "fault": ended_by,
+    })
+}
