@@ -78,6 +78,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
+	@{ cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1 || rustup component add rustfmt clippy
 	cargo fmt --manifest-path rust/Cargo.toml --all --check
 	cargo clippy $(MANIFEST) --workspace --all-targets --quiet -- -D warnings
 
