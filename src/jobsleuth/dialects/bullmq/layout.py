@@ -20,12 +20,14 @@ _BULLMQ_SIGNS = (
     "rjk",
 )
 _BULL_SIGNS = ("meta-paused", "limiter index")
+_BULL_4 = (("metrics", "`metrics` (Bull 4.7.0+)"), ("dedup", "`de:` keys (Bull 4.15.0+)"))
 
 _AT_LEAST: tuple[tuple[str, tuple[int, int, int], str], ...] = (
     ("old marker", (2, 0, 0), "markers `0` in a list"),
     ("old timed marker", (3, 1, 3), "markers `0:<ms>` in a list"),
     ("waiting-children", (1, 16, 0), "`waiting-children`"),
     ("parent", (1, 57, 2), "`parent` in a job"),
+    ("metrics", (1, 76, 0), "`metrics`"),
     ("rjk", (1, 86, 0), "`rjk` in a job"),
     ("prioritized", (4, 0, 0), "`prioritized`"),
     ("pc", (4, 0, 0), "`pc`"),
@@ -105,7 +107,8 @@ def infer(tally: Tally, queue: int, facts: Facts, bull: bool) -> Layout:
     foreign = [sign for sign in _BULL_SIGNS if tally.shows(queue, sign)]
     if bull:
         signs = [f"`{sign}`" for sign in foreign] + ["no events, markers or options of BullMQ"]
-        return Layout("bull 3.x-4.x", "; ".join(signs))
+        newer_bull = [why for sign, why in _BULL_4 if tally.shows(queue, sign)]
+        return Layout("bull 4.x" if newer_bull else "bull 3.x-4.x", "; ".join(signs + newer_bull))
     reasons: list[str] = []
     if facts.version:
         name = f"bullmq {facts.version[0]}.x"
@@ -116,9 +119,16 @@ def infer(tally: Tally, queue: int, facts: Facts, bull: bool) -> Layout:
         high = max(min((most for most, _ in ceilings), default=(6, 99, 99)), low)
         name = f"bullmq {low[0]}.x" if low[0] == high[0] else f"bullmq {low[0]}.x-{high[0]}.x"
         reasons.append("`meta.version` is missing")
-        best = [f"{text} ({'.'.join(map(str, least))}+)" for least, text in floors if least == low]
-        reasons += best
-        reasons += [f"{text} (until {_short(most)})" for most, text in ceilings if most == high]
+        # One sign may bound the era on both sides.
+        lowest = {text: ".".join(map(str, least)) for least, text in floors if least == low}
+        highest = {text: _short(most) for most, text in ceilings if most == high}
+        for text in {**lowest, **highest}:
+            if text not in highest:
+                reasons.append(f"{text} ({lowest[text]}+)")
+            elif text not in lowest:
+                reasons.append(f"{text} (until {highest[text]})")
+            else:
+                reasons.append(f"{text} ({lowest[text]} to {highest[text]})")
     newer = [text for least, text in floors if least[:1] > high[:1]]
     older = [text for most, text in ceilings if most[:1] < low[:1]]
     if newer:

@@ -29,6 +29,7 @@ _SIGN_OF_ROLE = {
     "paused": "paused list",
     "waiting-children": "waiting-children",
     "group": "group",
+    "metrics": "metrics",
 }
 _LIMIT_FIELDS = {
     b"concurrency": "concurrency",

@@ -49,6 +49,7 @@ SIGNS = (
     "paused list",
     "waiting-children",
     "group",
+    "metrics",
 )
 """What was seen in a queue that tells its era apart; see :mod:`.layout`."""
 
