@@ -21,6 +21,7 @@ class RedisServer:
         if binary is None:
             pytest.skip("redis-server is not installed: NOTHING was compared with a real server")
         self.folder = folder
+        self._raw: dict[int, redis.Redis] = {}
         self._socket = folder / "s"
         options = ["--port", "0", "--unixsocket", str(self._socket), "--save", "", "--dir", str(folder)]
         self._process = subprocess.Popen([binary, *options], stdout=subprocess.DEVNULL)
@@ -34,7 +35,14 @@ class RedisServer:
         raise RuntimeError("redis-server did not start")
 
     def client(self, db: int = 0) -> redis.Redis:
-        return redis.Redis(unix_socket_path=str(self._socket), db=db)
+        return redis.Redis(unix_socket_path=str(self._socket), db=db, protocol=2)
+
+    def raw(self, db: int) -> redis.Redis:
+        """A client that gives replies as the server sends them."""
+        if db not in self._raw:
+            self._raw[db] = self.client(db)
+            self._raw[db].response_callbacks.clear()
+        return self._raw[db]
 
     def configure(self, **settings: object) -> None:
         for name, value in settings.items():
