@@ -70,5 +70,6 @@ def test_many_queues_do_not_scroll_for_ever(small_case: Case, width: int) -> Non
     text = [plain(line) for line in lines(replace(report, queues=(*quiet, report.queues[0])), width=width)]
     rows = [line for line in text if line.startswith("bull/")]
     assert len(rows) == 25
-    assert rows[0].startswith("bull/emails"[: max(9, min(11, len(rows[0])))])
-    assert any(line.startswith("976 more queues   jobsleuth queues ") for line in text)
+    assert rows[0].startswith("bull/emai")
+    assert any(line.startswith("976 more queues") for line in text)
+    assert any("jobsleuth queues " in line for line in text)
