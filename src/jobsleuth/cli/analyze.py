@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from jobsleuth.cli import output
+from jobsleuth.cli import lean, output
 from jobsleuth.cli.options import JsonOption, MaxSpoolOption, Threshold, TmpdirOption
 from jobsleuth.errors import UsageError
 
@@ -54,6 +54,7 @@ def command(
     """Make a case from a snapshot: tables of every job, findings about what does not add up."""
     limit = _payload_limit(payload)
     as_of_ms = None if as_of is None else _unix_ms(as_of)
+    lean.without_pandas()
     from jobsleuth.pipeline import AnalyzeOptions, analyze
     from jobsleuth.reports import document, lines, render
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jobsleuth.cli import output
+from jobsleuth.cli import lean, output
 from jobsleuth.cli.options import CaseArgument, ReportFormat, Threshold
 
 EXAMPLE = "Example:  jobsleuth check case --format junit > findings.xml"
@@ -21,6 +21,7 @@ def command(
     everything: Annotated[bool, typer.Option("--all", help="Text: every finding, not three of each kind.")] = False,
 ) -> None:
     """Judge a case with the checks of this jobsleuth; nothing in the case changes."""
+    lean.without_pandas()
     from jobsleuth.case import open_case
     from jobsleuth.checks import run_checks
     from jobsleuth.reports import document, lines, render

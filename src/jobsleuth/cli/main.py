@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from jobsleuth.cli import analyze, cat, check, crosscheck, explain, job, jobs, keys, output, queues, sql, verify
+from jobsleuth.cli import analyze, cat, check, crosscheck, explain, job, jobs, keys, lean, output, queues, sql, verify
 from jobsleuth.errors import JobsleuthError
 
 UNUSABLE = 2
@@ -50,6 +50,7 @@ def _root(
 
 def run() -> None:
     """The console entry: runs the command line and exits."""
+    lean.trim()
     if hasattr(signal, "SIGPIPE"):
         # Whoever read us has seen enough (`| head`): end as other tools do, quietly.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
