@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
 use jobsleuth_formats::{self as formats, CatOptions, FileInput, Limits};
 use pyo3::exceptions::PyOSError;
@@ -18,12 +19,12 @@ const STEP: usize = 8 << 20;
 /// output that goes away ends the work quietly.
 #[pyfunction]
 #[pyo3(signature = (path, out, max_value_bytes))]
-pub fn cat(py: Python<'_>, path: &str, out: Option<&str>, max_value_bytes: u64) -> PyResult<String> {
+pub fn cat(py: Python<'_>, path: PathBuf, out: Option<PathBuf>, max_value_bytes: u64) -> PyResult<String> {
     let limits = Limits { max_value_bytes, ..Limits::default() };
     py.detach(|| {
         let file = File::open(path).map_err(not_opened)?;
         let bytes = file.metadata().map_err(not_opened)?.len();
-        let to: Box<dyn Write> = match out {
+        let to: Box<dyn Write> = match &out {
             Some(out) => Box::new(File::create(out).map_err(|error| not_written(&error))?),
             None => Box::new(io::stdout().lock()),
         };
@@ -39,8 +40,8 @@ pub fn cat(py: Python<'_>, path: &str, out: Option<&str>, max_value_bytes: u64) 
             return Err(error);
         }
         match (sink.failed, outcome) {
-            (Some(error), Ok(written)) if gone(out, &error) => Ok(summary(&written)),
-            (Some(error), Err(failure)) if gone(out, &error) => Ok(summary(&failure.written)),
+            (Some(error), Ok(written)) if gone(out.as_deref(), &error) => Ok(summary(&written)),
+            (Some(error), Err(failure)) if gone(out.as_deref(), &error) => Ok(summary(&failure.written)),
             (Some(error), _) => Err(not_written(&error)),
             (None, Ok(written)) => Ok(summary(&written)),
             (None, Err(failure)) => Err(fault(&failure.error)),
@@ -58,7 +59,7 @@ pub fn cat_dump<'py>(py: Python<'py>, payload: &[u8], max_value_bytes: u64) -> P
     Ok(PyBytes::new(py, &line))
 }
 
-fn gone(out: Option<&str>, error: &io::Error) -> bool {
+fn gone(out: Option<&Path>, error: &io::Error) -> bool {
     out.is_none() && error.kind() == io::ErrorKind::BrokenPipe
 }
 

@@ -1,6 +1,7 @@
 //! A file, its keys and their values.
 
 use std::fs::File;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::{Array, ArrayRef, Int64Array};
@@ -29,7 +30,7 @@ pub struct Index {
 #[pyo3(signature = (path, salvage, max_value_bytes, progress))]
 pub fn index(
     py: Python<'_>,
-    path: &str,
+    path: PathBuf,
     salvage: bool,
     max_value_bytes: u64,
     progress: Option<Py<PyAny>>,
