@@ -152,6 +152,20 @@ def test_a_damaged_value_is_told_in_the_manifest(tmp_path: Path) -> None:
     assert "bull:q:7" in warning.message
 
 
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_name_that_is_no_text_is_a_name(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    """File systems take any bytes: evidence under such a name is read, and found again by `verify`."""
+    dump = tmp_path / os.fsdecode(b"dump-\xff.rdb")
+    try:
+        dump.write_bytes(pack(STATES.read_bytes()))
+    except OSError:
+        pytest.skip("this file system takes only UTF-8 names")
+    case = analyze([dump], tmp_path / "case", AnalyzeOptions())
+    assert open_case(tmp_path / "case").manifest.evidence[0].path == os.fspath(dump)
+    assert case.verify() == []
+    assert case.query("select path from evidence").column(0)[0].as_py().endswith("dump-\\xff.rdb")
+
+
 def test_expiry_off_the_calendar_is_told(tmp_path: Path) -> None:
     """The table cannot show such a time: the manifest says of how many keys, and where the first is."""
     dump = tmp_path / "dump.rdb"
