@@ -157,11 +157,18 @@ class Writer:
             items = value if isinstance(value, list) else sorted(value)
             self._out += kind + name + _len(len(items)) + b"".join(map(_str, items))
         elif all(isinstance(v, float) for v in value.values()):
-            pairs = sorted(value.items(), key=lambda p: (p[1], p[0]))
-            self._out += b"\x05" + name + _len(len(pairs))
-            self._out += b"".join(_str(m) + struct.pack("<d", s) for m, s in pairs)
+            self.put_zset(key, sorted(value.items(), key=lambda p: (p[1], p[0])))
         else:
-            self._out += b"\x04" + name + _len(len(value)) + b"".join(_str(f) + _str(v) for f, v in value.items())
+            self.put_hash(key, list(value.items()))
+
+    def put_zset(self, key: bytes, pairs: list[tuple[bytes, float]]) -> None:
+        """A zset as given, members repeated and out of order as may be."""
+        self._out += b"\x05" + _str(key) + _len(len(pairs))
+        self._out += b"".join(_str(m) + struct.pack("<d", s) for m, s in pairs)
+
+    def put_hash(self, key: bytes, pairs: list[tuple[bytes, bytes]]) -> None:
+        """A hash as given, fields repeated as may be."""
+        self._out += b"\x04" + _str(key) + _len(len(pairs)) + b"".join(_str(f) + _str(v) for f, v in pairs)
 
     def queue(self, base: bytes, version: bytes | None = None) -> None:
         """What a Queue object leaves behind."""

@@ -49,7 +49,7 @@ def _checks() -> Iterator[Callable[..., None]]:
 @pytest.mark.integration
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_id_of_a_fresh_dump_is_as_the_library_says(release: str, tmp_path: Path) -> None:
-    """The release installed afresh makes jobs in every state; every id, count and field is the library's and the server's."""
+    """Installed afresh, the release makes jobs in every state: every id, count and field as it and the server say."""
     for tool in ("node", "npm", "redis-server"):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed: no fresh dumps were compared")

@@ -116,7 +116,7 @@ def _roles(
 
 
 def _are_jobs(keyspace: Keyspace, rows: Rows) -> npt.NDArray[np.bool_]:
-    """Per hash, whether it is a whole job: one called `meta` or ``metrics:failed`` takes the place of the queue's own."""
+    """Per hash, whether it is a whole job: one called `meta` or ``metrics:failed`` takes the place of the queue's."""
     whole = np.zeros(len(rows), np.bool_)
     for batch in keyspace.records(rows, _WHOLE) if len(rows) else ():
         at = np.searchsorted(rows, numbers(batch.column("row"), np.int64))

@@ -22,6 +22,7 @@ from jobsleuth.dialects.bullmq.fields import (
 )
 from jobsleuth.dialects.bullmq.grammar import HASH_HEADS
 from jobsleuth.dialects.bullmq.keytable import numbers, valid
+from jobsleuth.dialects.bullmq.numerals import counter, parse_int, settle_numbers
 from jobsleuth.dialects.bullmq.reading import Queues, Reading, SplitKeys
 from jobsleuth.dialects.bullmq.relations import relation_table
 from jobsleuth.dialects.bullmq.states import STATES, state_codes
@@ -64,6 +65,9 @@ _SIGNS = {
     "parent": "parent_id",
 }
 """Sign of an era → column whose presence is the sign."""
+
+
+_ZERO = pa.scalar(0, pa.int64())
 
 
 class Jobs:
@@ -147,6 +151,7 @@ class Jobs:
 
     def _records(self, batch: pa.RecordBatch) -> Pieces:
         reading = self._reading
+        batch, unreadable = settle_numbers(batch)
         row = numbers(batch.column("row"), np.int64)
         queue = reading.claims.queue[row]
         state = state_codes(self._memberships.mask[row], self._bull[queue])
@@ -172,15 +177,17 @@ class Jobs:
                     else pa.nulls(len(row), pa.binary()),
                     "payload_bytes": batch.column("payload_size"),
                     "scheduled_at": _where(state == STATES.index("delayed"), self._memberships.due(row)),
-                    # The library takes `attemptsMade` first, and no attempt where neither is there.
-                    "attempts": pc.coalesce(
-                        batch.column("attempts_made"), batch.column("attempts_ended"), pa.scalar(0, pa.int64())
-                    ),
+                    # The library takes `attemptsMade` first.
+                    "attempts": counter(batch, unreadable, "attempts_made", "attempts_ended", missing=_ZERO),
                     "max_attempts": _max_attempts(batch),
-                    "attempts_started": self._zero_unless_bull(batch.column("attempts_started"), queue),
-                    "stalled_count": pc.coalesce(
-                        batch.column("stalled_count"), batch.column("stalled_counter"), pa.scalar(0, pa.int64())
+                    # Bull has no such counter: null is "does not know", elsewhere an absent counter is 0.
+                    "attempts_started": counter(
+                        batch,
+                        unreadable,
+                        "attempts_started",
+                        missing=pa.array(np.zeros(len(row), np.int64), mask=self._bull[queue]),
                     ),
+                    "stalled_count": counter(batch, unreadable, "stalled_count", "stalled_counter", missing=_ZERO),
                     "parent_namespace": parent_ns,
                     "parent_queue": parent_queue,
                     "parent_id": parent_id,
@@ -191,15 +198,11 @@ class Jobs:
         yield from self._relations(batch, queue, job_id, key, parents)
         yield from self._named_workers(batch, queue, state, job_id, key)
 
-    def _zero_unless_bull(self, values: pa.Array, queue: Queues) -> pa.Array:
-        """Bull has no such counter: null is "does not know", elsewhere an absent counter is 0."""
-        zero = pa.array(np.zeros(len(queue), np.int64), mask=self._bull[queue])
-        return pc.coalesce(values, zero)
-
     def _parents(self, batch: pa.RecordBatch, queue: Queues) -> _Parents:
         """Parents by `parentKey`, which the library follows; `parent` tells where to divide it."""
         keys = pc.map_lookup(batch.column("rest"), pa.scalar("parentKey"), "first")
-        at = np.flatnonzero(valid(keys))
+        # To the library an empty field is none.
+        at = np.flatnonzero(numbers(pc.fill_null(pc.not_equal(keys, pa.scalar(b"", keys.type)), False), np.bool_))
         keys = keys.take(pa.array(at))
         base = batch.column("parent_base").take(pa.array(at)).cast(pa.binary())
         ids = batch.column("parent_id").take(pa.array(at))
@@ -318,25 +321,32 @@ def _all_of(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
 
 
 def _max_attempts(batch: pa.RecordBatch) -> pa.Array:
-    """`opts.attempts`; 0 where the options do not name it, as the library takes it; null where they are no object."""
+    """`opts.attempts`; 0 where there are no options or they do not name it, as the library takes it."""
     named = batch.column("max_attempts")
-    missing = np.flatnonzero(~valid(named) & numbers(batch.column("has_opts"), np.bool_))
+    missing = np.flatnonzero(~valid(named))
     if not len(missing):
         return named
-    stored = pc.map_lookup(batch.column("rest").take(pa.array(missing)), pa.scalar("opts"), "first").dictionary_encode()
-    # A key that is there and no whole number stays null.
-    nameless = np.array([_lacks_attempts(text) for text in stored.dictionary.to_pylist()], np.bool_)
-    zero = np.zeros(len(named), np.bool_)
-    zero[missing] = nameless[numbers(stored.indices, np.int64)]
-    return pc.if_else(pa.array(zero), pa.scalar(0, pa.int64()), named)
+    stored = pc.map_lookup(batch.column("rest").take(pa.array(missing)), pa.scalar("opts"), "first")
+    stored = pc.fill_null(stored, pa.scalar(b"", stored.type)).dictionary_encode()
+    meant = pa.array([_attempts_of(text) for text in stored.dictionary.to_pylist()], pa.int64())
+    mask = np.zeros(len(named), np.bool_)
+    mask[missing] = True
+    return pc.replace_with_mask(named, pa.array(mask), meant.take(stored.indices))
 
 
-def _lacks_attempts(text: bytes) -> bool:
+def _attempts_of(text: bytes) -> int | None:
     try:
-        options = json.loads(text)
+        # The library takes an empty text for no options.
+        options = json.loads(text or b"{}")
     except (ValueError, RecursionError):
-        return False
-    return isinstance(options, dict) and "attempts" not in options
+        return None
+    if not isinstance(options, dict):
+        return None if options is None else 0
+    attempts = options.get("attempts", 0)
+    # JavaScript compares with a text as with the number that it spells.
+    if isinstance(attempts, str) and attempts.isdecimal():
+        return parse_int(attempts.encode())
+    return 0 if "attempts" not in options else None
 
 
 def _states(codes: npt.NDArray[np.int8]) -> pa.DictionaryArray:
