@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from jobsleuth.dialects.asynq.fields import GROUP_ONLY
 from jobsleuth.dialects.asynq.keytable import KeyTable
+from jobsleuth.dialects.asynq.wholemessages import NoMessage, WholeMessage, queue_of, read
 from jobsleuth.dialects.base import Options
 from jobsleuth.keyspace import Claims, Keyspace, QueueRef, Rows
 
@@ -34,7 +35,7 @@ _GLOBAL = {
     b"asynq:in_progress": "messages_active",
     b"asynq:scheduled": "messages_scheduled",
     b"asynq:retry": "messages_retry",
-    b"asynq:dead": "messages_archived",
+    b"asynq:dead": "messages_dead",
     b"asynq:deadlines": "messages_deadlines",
 }
 _GLOBAL_PREFIX = {
@@ -63,7 +64,7 @@ _WORDS = {
     b"failed": "failed",
     b"groups": "groups",
     b"aggregation_sets": "aggregation_sets",
-    b"dead": "messages_archived",  # 0.12 and 0.13
+    b"dead": "messages_dead",  # 0.12 and 0.13
 }
 _QUEUE_PREFIX = {
     b"t:": "job",
@@ -74,6 +75,8 @@ _QUEUE_PREFIX = {
 }
 _MESSAGE_ROLES = {"active", "scheduled", "retry", "archived", "deadlines"}
 """Structures that held whole messages before 0.18, under the names they still have."""
+
+_WHOLE = ("messages_pending", "messages_dead", *(f"messages_{role}" for role in sorted(_MESSAGE_ROLES)))
 
 _DAY = r"\d{4}-\d\d-\d\d"
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -95,6 +98,7 @@ class _Claimer:
         self.keyspace = keyspace
         self.keys = KeyTable(keyspace)
         self.claims = Claims.empty("asynq", len(self.keys.db))
+        self._free = free
         head = keyspace.find_prefix(self.keys.name, [b"asynq:", b"asynq:{"])
         self.ours = (head >= 0) & free
         self.in_queue = (head == 1) & free
@@ -109,6 +113,7 @@ class _Claimer:
         self._roles()
         self._aggregation_sets()
         self._whole_messages()
+        self._named_in_messages(numbers)
         return claims
 
     # -- keys that belong to no queue ---------------------------------------------------------------------------------
@@ -284,7 +289,7 @@ class _Claimer:
         has_tasks = np.zeros(len(claims.queues), bool)
         has_tasks[claims.queue[claims.rows_of("job", "pending", "completed")]] = True
         old = np.zeros(len(claims.queues), bool)
-        listed = claims.rows_of("messages_pending", "messages_archived")
+        listed = claims.rows_of("messages_pending", "messages_dead")
         old[claims.queue[listed[claims.queue[listed] >= 0]]] = True
         unsure = rows[~has_tasks[claims.queue[rows]] & ~old[claims.queue[rows]] & self.keys.live[rows]]
         # The smallest structure of a queue shows its encoding as well as the largest.
@@ -296,6 +301,40 @@ class _Claimer:
         for code in codes:
             marked = rows[(claims.role[rows] == code) & (old & ~has_tasks)[claims.queue[rows]]]
             claims.role[marked] = claims.role_code("messages_" + claims.roles[code])
+
+    def _named_in_messages(self, numbers: dict[tuple[int, bytes], int]) -> None:
+        """What only the messages of global structures name (before 0.12): their queues, and their locks' keys, which
+        then had no prefix. These messages are read once more for their rows."""
+        claims = self.claims
+        rows = claims.rows_of(*_WHOLE)
+        shared = np.array([q.base.startswith(b"asynq:queues:") for q in claims.queues] + [True])  # [-1]: of no queue
+        rows = rows[self.keys.live[rows] & shared[claims.queue[rows]]]
+        for batch in self.keyspace.elements(rows[self.keys.has_type(rows, "list", "zset")]):
+            locks: list[tuple[int, bytes]] = []
+            for row, data in zip(batch.column("row").to_pylist(), batch.column("member").to_pylist(), strict=True):
+                db, number = int(self.keys.db[row]), int(claims.queue[row])
+                try:
+                    message = read(data)
+                except NoMessage:
+                    message = WholeMessage()  # of the queue without a name, unless the structure is a queue's own
+                if number < 0:
+                    name = queue_of(message)
+                    number = self._add(db, name, numbers, b"asynq:queues:" + name)
+                if message.unique_key:
+                    locks.append((number, message.unique_key.encode()))
+            self._claim_locks(locks)
+
+    def _claim_locks(self, locks: list[tuple[int, bytes]]) -> None:
+        """Claims the keys that nobody else has."""
+        claims = self.claims
+        if not locks:
+            return
+        number = np.array([number for number, _ in locks], np.int32)
+        found = self.keys.find([(q.db, b"") for q in claims.queues], number, pa.array([key for _, key in locks]))
+        known = found >= 0
+        known[known] = self._free[found[known]] & (claims.role[found[known]] < 0)
+        claims.role[found[known]] = claims.role_code("unique")
+        claims.queue[found[known]] = number[known]
 
 
 def _parts(rows: Rows) -> Iterator[Rows]:

@@ -28,7 +28,7 @@ from jobsleuth.dialects.asynq.fields import task_projection
 from jobsleuth.dialects.asynq.membership import Places
 from jobsleuth.dialects.asynq.messages import JSON_HINT
 from jobsleuth.dialects.asynq.site import Site
-from jobsleuth.dialects.asynq.states import STATES
+from jobsleuth.dialects.asynq.states import NOWHERE, RANKS, STATES, STRUCTURES
 
 _RANK = {name: rank for rank, name in enumerate(STATES)}
 _DUE = (_RANK["scheduled"], _RANK["retry"])
@@ -157,7 +157,8 @@ class Jobs:
         """Columns that need only the key, with index, queue and rank of each task record."""
         site = self._site
         job, queue = site.jobs_of(rows), site.claims.queue[rows]
-        rank = self._places.rank[job]
+        decider = self._places.decider[job]
+        rank = RANKS[decider]
         keys = site.keys.names(rows)
         ids = site.keyspace.cut(keys, site.task_prefix_length[queue], np.zeros(len(rows), np.int64))
         text, exact = site.text(ids)
@@ -167,6 +168,7 @@ class Jobs:
             "job_id": text,
             "job_id_bytes": exact,
             "state": coded(rank, STATES),
+            "decided_by": decided_by(decider),
             "has_record": pa.array(np.ones(len(rows), bool)),
             "key": site.text(keys)[0],
         }
@@ -206,7 +208,8 @@ class Jobs:
     def _of_ghosts(self, ghosts: pa.Table) -> pa.Table:
         site = self._site
         queue = ghosts.column("queue").to_numpy()
-        rank, score_ms = ghosts.column("rank").to_numpy(), ghosts.column("score_ms").to_numpy()
+        decider, score_ms = ghosts.column("decider").to_numpy(), ghosts.column("score_ms").to_numpy()
+        rank = RANKS[decider]
         np.add.at(site.facts.counts, (queue, rank), 1)
         text, exact = site.text(ghosts.column("member"))
         prefixes = pa.array([prefix for _, prefix in site.task_prefixes], pa.binary()).take(pa.array(queue))
@@ -217,12 +220,18 @@ class Jobs:
                 "job_id": text,
                 "job_id_bytes": exact,
                 "state": coded(rank, STATES),
+                "decided_by": decided_by(decider),
                 "has_record": pa.array(np.zeros(len(queue), bool)),
                 "scheduled_at": times(np.where(np.isin(rank, _DUE), score_ms, NO_TIME)),
                 "finished_at": times(np.where(rank == _RANK["archived"], score_ms, NO_TIME)),
                 "key": site.text(keys)[0],
             }
         )
+
+
+def decided_by(decider: npt.NDArray[np.int8]) -> pa.Array:
+    """The names of the structures that make states, null for none."""
+    return pa.DictionaryArray.from_arrays(pa.array(decider.astype(np.int32), mask=decider == NOWHERE), STRUCTURES)
 
 
 class _Message:

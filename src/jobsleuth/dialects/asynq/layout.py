@@ -16,13 +16,14 @@ class Traces:
     Attributes:
         roles: roles of its keys that had not expired.
         shown: features that its tasks' records show (see `jobs.Jobs`).
-        global_keys: whether its list is a global one, `asynq:queues:<queue>`.
-        whole_messages: messages that its structures hold themselves, by role.
+        shared: roles of keys that it shares with all queues of its database, where its own list is a global one,
+            `asynq:queues:<queue>`; else None.
+        whole_messages: messages that structures themselves hold of it, by structure.
     """
 
     roles: frozenset[str]
     shown: frozenset[str]
-    global_keys: bool
+    shared: frozenset[str] | None
     whole_messages: dict[str, int]
 
 
@@ -33,7 +34,9 @@ def _old_tasks(t: Traces) -> bool:
     return "timeout" in t.shown or ("deadlines" in t.roles and "lease" not in t.roles)
 
 
-_MODERN: tuple[tuple[str, str, Callable[[Traces], bool]], ...] = (
+_Fingerprint = tuple[str, str, Callable[[Traces], bool]]
+
+_MODERN: tuple[_Fingerprint, ...] = (
     ("asynq 0.26+", "tasks with headers", lambda t: "headers" in t.shown),
     ("asynq 0.23+", "groups", lambda t: bool(_GROUPS & t.roles) or "group" in t.shown),
     ("asynq 0.22+", "a lease for active tasks", lambda t: "lease" in t.roles),
@@ -56,17 +59,31 @@ _MODERN: tuple[tuple[str, str, Callable[[Traces], bool]], ...] = (
     ("asynq 0.22+", "tasks without a timeout field", lambda t: "message" in t.shown),
     ("asynq 0.18+", "structures that hold task ids", lambda t: bool({"job", "pending", "completed"} & t.roles)),
 )
-_JSON: tuple[tuple[str, str, Callable[[Traces], bool]], ...] = (
-    ("asynq 0.2–0.11", "a global list asynq:queues:<queue> of whole messages", lambda t: t.global_keys),
-    ("asynq 0.14–0.17", "whole messages, among them archived ones", lambda t: "messages_archived" in t.roles),
-    ("asynq 0.12–0.17", "structures that hold whole messages", lambda t: bool(t.whole_messages)),
+_WHOLE = {"messages_pending", "messages_active", "messages_scheduled", "messages_retry", "messages_deadlines"}
+_SHARED: tuple[_Fingerprint, ...] = (
+    (
+        "asynq 0.10–0.11",
+        "global structures of whole messages, with deadlines or with UUIDs and times as numbers",
+        lambda t: "messages_deadlines" in (t.shared or ()) or {"uuid", "int_times"} <= t.shown,
+    ),
+    (
+        "asynq 0.2–0.9",
+        "global structures of whole messages, with a registry or with times as text, and no deadlines",
+        lambda t: "queues" in (t.shared or ()) or "text_times" in t.shown,
+    ),
+    ("asynq 0.1", "global structures of whole messages, and no registry of queues", lambda t: True),
+)
+_JSON: tuple[_Fingerprint, ...] = (
+    ("asynq 0.14–0.17", "whole messages, and the structure archived", lambda t: "messages_archived" in t.roles),
+    ("asynq 0.12–0.13", "whole messages, and the structure dead", lambda t: "messages_dead" in t.roles),
+    ("asynq 0.12–0.17", "structures that hold whole messages", lambda t: bool(_WHOLE & t.roles)),
 )
 
 
 def infer(traces: Traces) -> tuple[str, list[str]]:
     """(layout, why): the layout's name and the sentences that support or qualify it."""
-    whole = {role: count for role, count in sorted(traces.whole_messages.items()) if count}
-    listed = ", ".join(f"{count} {role.removeprefix('messages_')}" for role, count in whole.items())
+    whole = {structure: count for structure, count in sorted(traces.whole_messages.items()) if count}
+    listed = ", ".join(f"{count} in {structure}" for structure, count in whole.items())
     for name, why, fits in _MODERN:
         if fits(traces):
             notes = [why]
@@ -77,11 +94,11 @@ def infer(traces: Traces) -> tuple[str, list[str]]:
             if "timeout" in traces.shown and name.endswith("+"):
                 notes.append("some tasks carry the timeout field of a producer before 0.22")
             if listed:
-                notes.append(f"whole messages of releases before 0.18 beside task ids, not decoded: {listed}")
+                notes.append(f"whole messages of releases before 0.18 beside task ids: {listed}")
             if "backup" in traces.roles:
                 notes.append("backup keys of an interrupted migration")
             return name, notes
-    for name, why, fits in _JSON:
+    for name, why, fits in _JSON if traces.shared is None else _SHARED:
         if fits(traces):
-            return name, [why, *([f"messages not decoded: {listed}"] if listed else [])]
+            return name, [why, *([f"messages: {listed}"] if listed else [])]
     return "asynq 0.12+", ["nothing but registration, counters or locks to tell the release by"]

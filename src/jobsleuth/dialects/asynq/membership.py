@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from jobsleuth.dialects.asynq.columns import NO_TIME, Ints, coded, constant, ms_of_seconds, one, times
+from jobsleuth.dialects.asynq.columns import NO_TIME, Ints, bools, coded, constant, ms_of_seconds, one, times
 from jobsleuth.dialects.asynq.site import Site
-from jobsleuth.dialects.asynq.states import LISTS, RANKS, STRUCTURES, UNKNOWN
+from jobsleuth.dialects.asynq.states import LISTS, NOWHERE, STRUCTURES
+from jobsleuth.dialects.asynq.wholemessages import is_message
+from jobsleuth.safetext import from_bytes
 
 _CODE = {name: code for code, name in enumerate(STRUCTURES)}
 _UUID_TAIL = 37  # `:` and a UUID, what an aggregation set's name adds to its group's
@@ -22,19 +25,22 @@ class Places:
     """Where each task is, filled while :meth:`rows` runs.
 
     Attributes:
-        rank: per task record the rank of its state (see `states.STATES`).
+        decider: per task record the index of the structure that makes its state, or `NOWHERE`.
         score_ms: per task record the time in the score of the structure that makes the state; `NO_TIME`: none.
-        ghosts: ids that only structures name: queue, member, rank, score_ms; sorted by queue and id.
+        ghosts: ids that only structures name: queue, member, decider, score_ms; sorted by queue and id.
         tails: task records that run next, one of each pending list that is not empty.
+        mixed: structures that hold whole messages beside ids; these messages are left to `whole.py`.
+        lease_code: per queue the index of the structure that its recoverer reads.
     """
 
     def __init__(self, site: Site) -> None:
         self._site = site
         claims = site.claims
-        self.rank = np.full(len(site.job_rows), UNKNOWN, np.int8)
+        self.decider = np.full(len(site.job_rows), NOWHERE, np.int8)
         self.score_ms = np.full(len(site.job_rows), NO_TIME, np.int64)
         self.ghosts = _GHOST.empty_table()
         self.tails = np.empty(0, np.int32)
+        self.mixed = np.empty(0, np.int64)
         rows = claims.rows_of(*STRUCTURES)
         code_of_role = np.array([_CODE.get(name, -1) for name in claims.roles] or [-1], np.int8)
         codes = code_of_role[claims.role[rows]]
@@ -43,7 +49,7 @@ class Places:
             is_list, site.keys.has_type(rows, "list"), site.keys.has_type(rows, "zset")
         )
         self._rows, self._codes = rows[usable], codes[usable]
-        self._lease_code = self._lease_of_queue()
+        self.lease_code = self._lease_of_queue()
         self._key_text = one(site.text(site.keys.names(self._rows))[0])
         self._group_text = self._groups()
 
@@ -70,36 +76,57 @@ class Places:
         site = self._site
         ghosts: list[pa.Table] = []
         tails: dict[int, int] = {}
+        mixed: set[int] = set()
         for batch in site.keyspace.elements(self._rows):
+            batch, job = self._without_messages(batch, mixed)
             row = batch.column("row").to_numpy()
             local = np.searchsorted(self._rows, row)
             code, queue = self._codes[local], site.claims.queue[row]
-            member = batch.column("member")
-            score = batch.column("score").to_numpy(zero_copy_only=False)
-            score_ms = ms_of_seconds(score)
-            job = site.jobs_named(queue, member)
-            self._place(job, RANKS[code], score_ms)
+            score_ms = ms_of_seconds(batch.column("score").to_numpy(zero_copy_only=False))
+            self.place(job, code, score_ms)
             lost = job < 0
             if lost.any():
-                at = pa.array(lost)
                 facts = [
                     pa.array(queue[lost]),
-                    member.filter(at),
-                    pa.array(RANKS[code[lost]]),
+                    batch.column("member").filter(pa.array(lost)),
+                    pa.array(np.minimum(code[lost], NOWHERE)),
                     pa.array(score_ms[lost]),
                 ]
                 ghosts.append(pa.Table.from_arrays(facts, schema=_GHOST))
             self._note_tails(tails, row, job, code == _CODE["pending"])
             yield from self._tables(batch, local, code, queue, score_ms)
         self.tails = np.array(sorted(job for job in tails.values() if job >= 0), np.int32)
+        self.mixed = np.array(sorted(mixed), np.int64)
         self.ghosts = _first_of_each(ghosts)
 
-    def _place(self, job: npt.NDArray[np.int32], rank: npt.NDArray[np.int8], score_ms: Ints) -> None:
-        known = job >= 0
-        job, rank, score_ms = job[known], rank[known], score_ms[known]
-        np.minimum.at(self.rank, job, rank)
-        deciding = (self.rank[job] == rank) & (rank != UNKNOWN)
+    def _without_messages(self, batch: pa.RecordBatch, mixed: set[int]) -> tuple[pa.RecordBatch, npt.NDArray[np.int32]]:
+        """The batch without elements that are messages of releases before 0.18, and the task of each element."""
+        row, member = batch.column("row").to_numpy(), batch.column("member")
+        job = self._site.jobs_named(self._site.claims.queue[row], member)
+        suspects = np.flatnonzero((job < 0) & bools(pc.starts_with(member, b"{")))
+        found = [at for at in suspects.tolist() if is_message(member[at].as_py())]
+        if not found:
+            return batch, job
+        mixed.update(row[found].tolist())
+        keep = np.ones(len(job), bool)
+        keep[found] = False
+        return batch.filter(pa.array(keep)), job[keep]
+
+    def place(self, job: npt.NDArray[np.int32], code: npt.NDArray[np.int8], score_ms: Ints) -> None:
+        """Notes that the task records (-1: none) are in the structures, whose scores mean these times."""
+        known = (job >= 0) & (code < NOWHERE)
+        job, code, score_ms = job[known], code[known], score_ms[known]
+        np.minimum.at(self.decider, job, code)
+        deciding = self.decider[job] == code
         self.score_ms[job[deciding]] = score_ms[deciding]
+
+    def drop_ghosts(self, seen: Sequence[set[str]]) -> None:
+        """Forgets ids without a record that have one after all: per queue the ids that whole messages brought."""
+        if not self.ghosts.num_rows or not any(seen):
+            return
+        queues, members = self.ghosts.column("queue").to_pylist(), self.ghosts.column("member").to_pylist()
+        keep = [from_bytes(id) not in seen[queue] for queue, id in zip(queues, members, strict=True)]
+        self.ghosts = self.ghosts.filter(pa.array(keep)).combine_chunks()
 
     @staticmethod
     def _note_tails(
@@ -119,7 +146,7 @@ class Places:
         score_ms: Ints,
     ) -> Iterator[tuple[str, pa.Table]]:
         site = self._site
-        is_lease = code == self._lease_code[queue]
+        is_lease = code == self.lease_code[queue]
         text, exact = site.text(batch.column("member"))
         index = pa.array(local)
         due_at, key = times(score_ms), self._key_text.take(index)
@@ -132,7 +159,7 @@ class Places:
             "job_id_bytes": exact,
             "score": batch.column("score"),
             "due_at": due_at,
-            "decides_state": pa.array(RANKS[code] != UNKNOWN),
+            "decides_state": pa.array(code < NOWHERE),
             "group": self._group_text.take(index),
             "key": key,
         }
@@ -155,15 +182,17 @@ class Places:
         yield "workers", pa.table(leases)
 
 
-_GHOST = pa.schema([("queue", pa.int32()), ("member", pa.binary()), ("rank", pa.int8()), ("score_ms", pa.int64())])
+_GHOST = pa.schema([("queue", pa.int32()), ("member", pa.binary()), ("decider", pa.int8()), ("score_ms", pa.int64())])
 
 
 def _first_of_each(ghosts: list[pa.Table]) -> pa.Table:
     """One row per id: the structure that acts first."""
     if not ghosts:
         return _GHOST.empty_table()
-    order = [("queue", "ascending"), ("member", "ascending"), ("rank", "ascending")]
+    order = [("queue", "ascending"), ("member", "ascending"), ("decider", "ascending")]
     table = pa.concat_tables(ghosts).sort_by(order)
-    first = table.group_by(["queue", "member"], use_threads=False).aggregate([("rank", "first"), ("score_ms", "first")])
-    renamed = first.select(["queue", "member", "rank_first", "score_ms_first"]).rename_columns(_GHOST.names)
+    first = table.group_by(["queue", "member"], use_threads=False).aggregate(
+        [("decider", "first"), ("score_ms", "first")]
+    )
+    renamed = first.select(["queue", "member", "decider_first", "score_ms_first"]).rename_columns(_GHOST.names)
     return renamed.cast(_GHOST).combine_chunks()

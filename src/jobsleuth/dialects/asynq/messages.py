@@ -1,4 +1,4 @@
-"""The protobuf messages of Asynq 0.18 and later, from the one schema `asynq.proto`.
+"""The messages of Asynq 0.18 and later, from the one schema `asynq.proto`.
 
 Small messages (servers, workers, scheduler entries, enqueue events) are decoded here with the protobuf package; tasks
 in bulk by the native core, from the field table that :func:`task_fields` derives of the same descriptor.
@@ -17,6 +17,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from jobsleuth.dialects.asynq.jsonrecords import fill
 from jobsleuth.keyspace import MessageField
 from jobsleuth.keyspace.projection import MessageKind
 
@@ -66,11 +67,6 @@ def task_fields(payload_limit: int | None) -> tuple[MessageField, ...]:
     return tuple(out)
 
 
-def json_hint(data: bytes) -> str:
-    """What to add to a decode error where the bytes look like what releases before 0.18 wrote; else nothing."""
-    return JSON_HINT if data[:1] == b"{" else ""
-
-
 @dataclass(frozen=True)
 class Decoded:
     """A small message, or why it could not be read.
@@ -78,7 +74,7 @@ class Decoded:
     Attributes:
         message: the message; all its fields are empty where `error` is set.
         error: None, or what was wrong with the bytes.
-        unknown: fields that the schema does not have, as `number:wire type`.
+        unknown: fields that the schema does not have, as `number:wire type`, or `name:json`.
     """
 
     message: Any
@@ -87,14 +83,27 @@ class Decoded:
 
 
 def decode(name: str, data: bytes) -> Decoded:
-    """One message of the type `name`; bytes that are none give an empty message and an error, never an exception."""
+    """One message of the type `name`; bytes that are none give an empty message and an error, never an exception.
+
+    JSON is read as releases before 0.18 wrote it.
+    """
     kind = _CLASSES[name]
     try:
         message = kind.FromString(data)
     except DecodeError:  # its text differs from release to release of the package
-        return Decoded(kind(), f"{len(data)} bytes that are no {name} message{json_hint(data)}", [])
+        if data[:1] == b"{":
+            return _from_json(name, data)
+        return Decoded(kind(), f"{len(data)} bytes that are no {name} message", [])
     unknown = sorted({f"{f.field_number}:{_WIRE.get(f.wire_type, f.wire_type)}" for f in UnknownFieldSet(message)})  # type: ignore[attr-defined]
     return Decoded(message, None, unknown)
+
+
+def _from_json(name: str, data: bytes) -> Decoded:
+    message = _CLASSES[name]()
+    try:
+        return Decoded(message, None, fill(name, message, data))
+    except ValueError as error:
+        return Decoded(_CLASSES[name](), f"{len(data)} bytes that begin like JSON but are no {name}: {error}", [])
 
 
 def timestamp_ms(message: Any, field: str) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -78,8 +79,14 @@ def _links(
     )
 
 
-def queue_rows(site: Site, consumers: Consumers) -> Iterator[tuple[str, pa.Table]]:
-    """One row per queue; last of all, when everything else has been seen."""
+def queue_rows(site: Site, consumers: Consumers, whole: Counter[tuple[int, str]]) -> Iterator[tuple[str, pa.Table]]:
+    """One row per queue; last of all, when everything else has been seen.
+
+    Args:
+        site: the reading.
+        consumers: what servers said.
+        whole: (queue number, structure) → whole messages found there.
+    """
     claims, facts = site.claims, site.facts
     if not claims.queues:
         return
@@ -87,7 +94,7 @@ def queue_rows(site: Site, consumers: Consumers) -> Iterator[tuple[str, pa.Table
     paused = _paused(site)
     counters = _counters(site)
     rows = []
-    for number, (queue, traces) in enumerate(zip(claims.queues, _traces(site), strict=True)):
+    for number, (queue, traces) in enumerate(zip(claims.queues, _traces(site, whole), strict=True)):
         name = (queue.db, queue.queue)
         layout, why = infer(traces)
         why += claims.notes.get(number, [])
@@ -161,15 +168,25 @@ def _paused(site: Site) -> dict[int, int | None]:
 
 
 def _counters(site: Site) -> dict[int, list[tuple[str, int]]]:
-    """Queue → its counters: `processed` and `failed` in all, and `processed:<day>` and `failed:<day>` in UTC."""
+    """Queue → its counters: `processed` and `failed` in all, and `processed:<day>` and `failed:<day>` in UTC.
+
+    Before 0.12 counters were those of all queues together; each queue shows them under their whole key.
+    """
     rows = site.claims.rows_of("processed", "failed", "processed_day", "failed_day")
-    rows = rows[site.keys.live[rows] & (site.claims.queue[rows] >= 0)]
     found: dict[int, dict[str, int]] = {}
-    for row, value in _strings(site, rows):
-        number, queue = _number(value), int(site.claims.queue[row])
-        if number is not None:
-            label = from_bytes(site.keys.name[row].as_py()[len(site.claims.queues[queue].base) + 1 :])
-            found.setdefault(queue, {})[label] = number
+    of_db: dict[int, list[int]] = {}
+    for number, ref in enumerate(site.claims.queues):
+        if ref.base.startswith(b"asynq:queues:"):
+            of_db.setdefault(ref.db, []).append(number)
+    for row, value in _strings(site, rows[site.keys.live[rows]]):
+        count, queue, key = _number(value), int(site.claims.queue[row]), site.keys.name[row].as_py()
+        if count is None:
+            continue
+        if queue < 0:
+            for number in of_db.get(int(site.keys.db[row]), []):
+                found.setdefault(number, {})[from_bytes(key)] = count
+        else:
+            found.setdefault(queue, {})[from_bytes(key[len(site.claims.queues[queue].base) + 1 :])] = count
     return {queue: sorted(counters.items()) for queue, counters in found.items()}
 
 
@@ -187,20 +204,21 @@ def _number(value: bytes | None) -> int | None:
     return number if -(2**63) <= number < 2**63 else None
 
 
-def _traces(site: Site) -> Iterator[Traces]:
+def _traces(site: Site, whole: Counter[tuple[int, str]]) -> Iterator[Traces]:
     claims = site.claims
     owned = (claims.queue >= 0) & site.keys.live
     played = np.zeros((len(claims.queues), len(claims.roles)), bool)
     played[claims.queue[owned], claims.role[owned]] = True
-    whole: dict[int, dict[str, int]] = {}
-    for name in claims.roles:
-        if name.startswith("messages_"):
-            rows = claims.rows_of(name)
-            rows = rows[(claims.queue[rows] >= 0) & site.keys.live[rows]]
-            for number, count in zip(claims.queue[rows].tolist(), site.keys.elements(rows).tolist(), strict=True):
-                of_queue = whole.setdefault(number, {})
-                of_queue[name] = of_queue.get(name, 0) + count
+    held: dict[int, dict[str, int]] = {}
+    for (number, structure), count in whole.items():
+        held.setdefault(number, {})[structure] = count
+    nobodys = (claims.queue < 0) & (claims.role >= 0) & site.keys.live
+    shared = {
+        int(db): frozenset(claims.roles[role] for role in np.unique(claims.role[nobodys & (site.keys.db == db)]))
+        for db in np.unique(site.keys.db[nobodys])
+    }
     for number, ref in enumerate(claims.queues):
         shown = frozenset(feature for feature, where in site.facts.shown.items() if where[number])
         roles = frozenset(claims.roles[role] for role in np.flatnonzero(played[number]))
-        yield Traces(roles, shown, ref.base.startswith(b"asynq:queues:"), whole.get(number, {}))
+        of_all = shared.get(ref.db, frozenset()) if ref.base.startswith(b"asynq:queues:") else None
+        yield Traces(roles, shown, of_all, held.get(number, {}))

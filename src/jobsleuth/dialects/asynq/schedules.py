@@ -101,7 +101,7 @@ class Schedules:
     def _scheduler(
         self, site: Site, name: tuple[int, bytes], until: int | None, record: str, in_force: bool, entries: int
     ) -> None:
-        host, pid, scheduler = identity(name[1], b"asynq:schedulers:")
+        host, pid, scheduler = identity(name[1])
         valid = site.valid(until, inclusive=True)
         self.schedulers.append(
             {

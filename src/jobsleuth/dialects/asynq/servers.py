@@ -54,12 +54,14 @@ class Consumers:
         concurrency: most tasks those servers run at once.
         last_beat_ms: newest heartbeat of any server, also of one that is gone.
         started: task record → start of its run, from live servers.
+        started_otherwise: (queue number, task id) → the same for tasks without a record of their own.
     """
 
     servers: dict[tuple[int, bytes], int] = field(default_factory=dict)
     concurrency: dict[tuple[int, bytes], int] = field(default_factory=dict)
     last_beat_ms: dict[tuple[int, bytes], int] = field(default_factory=dict)
     started: dict[int, int] = field(default_factory=dict)
+    started_otherwise: dict[tuple[int, str], int] = field(default_factory=dict)
 
 
 def tables_of(rows: Iterable[Row]) -> Iterator[tuple[str, pa.Table]]:
@@ -100,15 +102,25 @@ def scored(site: Site, rows: Rows) -> Iterator[tuple[int, bytes, float]]:
         yield from zip(*columns, strict=True)
 
 
-def identity(key: bytes, prefix: bytes) -> tuple[str | None, int | None, str | None]:
-    """(host, pid, id) that a key such as `asynq:servers:{host:pid:id}` names; None for what it does not."""
-    body = from_bytes(key[len(prefix) :])
+def identity(key: bytes) -> tuple[str | None, int | None, str | None]:
+    """(host, pid, id) that a key such as `asynq:servers:{host:pid:id}` names; None for what it does not.
+
+    Before 0.12 there were no braces, before 0.8 (`asynq:ps:host:pid`) no id.
+    """
+    body = from_bytes(key.split(b":", 2)[-1])
     if body.startswith("{") and body.endswith("}"):
         body = body[1:-1]
     parts = body.rsplit(":", 2)
-    if len(parts) == 3 and parts[1].isdecimal() and len(parts[1]) < 19:
+    if len(parts) == 3 and _is_pid(parts[1]):
         return parts[0], int(parts[1]), parts[2]
+    host, _, pid = body.rpartition(":")
+    if host and _is_pid(pid):
+        return host, int(pid), None
     return None, None, body or None
+
+
+def _is_pid(text: str) -> bool:
+    return text.isdecimal() and len(text) < 19
 
 
 def server_rows(site: Site, consumers: Consumers) -> Iterator[Row]:
@@ -124,7 +136,7 @@ def server_rows(site: Site, consumers: Consumers) -> Iterator[Row]:
             yield _server(site, consumers, row, (db, key), value, listed, busy)
     for (db, key), until in listed.items():
         if (db, key) not in seen:
-            host, pid, server = identity(key, b"asynq:servers:")
+            host, pid, server = identity(key)
             yield {
                 "kind": "server",
                 "worker_id": server,
@@ -150,7 +162,7 @@ def _server(
     db, key = name
     read = decode("ServerInfo", value)
     info = read.message
-    host, pid, server = identity(key, b"asynq:servers:")
+    host, pid, server = identity(key)
     expires: int | None = site.keys.expire_at[row].as_py()
     until = listed.get(name, expires)
     # The library lists a server whose score is not below now and whose key is there.
@@ -161,7 +173,7 @@ def _server(
     if read.error is not None:
         details |= {"decode_error": read.error, "undecoded": from_bytes(value)}
     else:
-        host, pid, server = info.host, info.pid, info.server_id
+        host, pid, server = info.host, info.pid, info.server_id or server
         details |= {
             "status": info.status,
             "concurrency": str(info.concurrency),
@@ -169,7 +181,7 @@ def _server(
             "active_worker_count": str(info.active_worker_count),
             "queues": json.dumps(dict(sorted(info.queues.items())), ensure_ascii=False),
         }
-        _consume(consumers, db, info, until, bool(valid) or (valid is None and bool(site.keys.live[row])))
+        _consume(site, consumers, db, info, until, bool(valid) or (valid is None and bool(site.keys.live[row])))
     if read.unknown:
         details["unknown_fields"] = ", ".join(read.unknown)
     for label, ms in (
@@ -193,9 +205,11 @@ def _server(
     }
 
 
-def _consume(consumers: Consumers, db: int, info: object, until: int | None, valid: bool) -> None:
+def _consume(site: Site, consumers: Consumers, db: int, info: object, until: int | None, valid: bool) -> None:
     for queue in info.queues:  # type: ignore[attr-defined]
         name = (db, queue.encode())
+        if name not in site.queue_number and (db, queue.lower().encode()) in site.queue_number:
+            name = (db, queue.lower().encode())  # before 0.18.2 keys had names in lower case
         if until is not None:
             consumers.last_beat_ms[name] = max(consumers.last_beat_ms.get(name, NO_TIME), until - _BEAT_MS)
         if valid:
@@ -213,12 +227,12 @@ def worker_rows(site: Site, consumers: Consumers) -> Iterator[Row]:
             key, db = site.keys.name[row].as_py(), int(site.keys.db[row])
             read = decode("WorkerInfo", value)
             info = read.message
-            host, pid, server = identity(key, b"asynq:workers:")
+            host, pid, server = identity(key)
             details: dict[str, str] = {}
             if read.error is not None:
                 details = {"decode_error": read.error, "undecoded": from_bytes(value)}
             else:
-                host, pid, server = info.host, info.pid, info.server_id
+                host, pid, server = info.host, info.pid, info.server_id or server
                 details = {"type": info.task_type, "payload": from_bytes(info.task_payload)}
                 if info.task_id.encode() != task:
                     details["task_id"] = info.task_id
@@ -247,12 +261,15 @@ def worker_rows(site: Site, consumers: Consumers) -> Iterator[Row]:
     if started:
         queues = np.array([number for number, _, _ in started], np.int32)
         jobs = site.jobs_named(queues, pa.array([task for _, task, _ in started], pa.binary()))
-        for job, (number, _, ms) in zip(jobs.tolist(), started, strict=True):
+        for job, (number, task, ms) in zip(jobs.tolist(), started, strict=True):
             facts = site.facts
             facts.last_activity[number] = max(int(facts.last_activity[number]), ms)
             facts.last_sign[number] = max(int(facts.last_sign[number]), ms)
             if job >= 0:
                 consumers.started[job] = max(consumers.started.get(job, NO_TIME), ms)
+            else:
+                name = number, from_bytes(task)
+                consumers.started_otherwise[name] = max(consumers.started_otherwise.get(name, NO_TIME), ms)
 
 
 def aggregation_rows(site: Site) -> Iterator[Row]:

@@ -18,7 +18,7 @@ STRUCTURES = (
     "active", "pending", "retry", "scheduled", "group", "aggregation_set", "archived", "completed",
     "lease", "deadlines",
 )  # fmt: skip
-"""Structures whose elements are task ids; the roles of their keys have the same names."""
+"""Structures whose elements are task ids, in the order of precedence; the roles of their keys have the same names."""
 
 _RANK_OF = {
     "active": 0, "pending": 1, "retry": 2, "scheduled": 3, "group": 4, "aggregation_set": 4, "archived": 5,
@@ -27,6 +27,9 @@ _RANK_OF = {
 
 RANKS: npt.NDArray[np.int8] = np.array([_RANK_OF[name] for name in STRUCTURES], np.int8)
 """Structure index → rank of the state that membership makes; `UNKNOWN` where it makes none."""
+
+NOWHERE = STRUCTURES.index("lease")
+"""Stands for the structure of a task that none holds: structures before it make the state, the first one wins."""
 
 LISTS = ("active", "pending")
 """Structures that are lists; the others are zsets."""

@@ -12,6 +12,7 @@ from jobsleuth.dialects.asynq.membership import Places
 from jobsleuth.dialects.asynq.queues import group_rows, lock_rows, queue_rows
 from jobsleuth.dialects.asynq.schedules import Schedules
 from jobsleuth.dialects.asynq.site import Site
+from jobsleuth.dialects.asynq.whole import Whole
 from jobsleuth.dialects.base import Options
 from jobsleuth.keyspace import Claims, Keyspace
 
@@ -32,5 +33,7 @@ def tables(keyspace: Keyspace, claims: Claims, options: Options) -> Iterator[tup
     yield from group_rows(site)
     places = Places(site)
     yield from places.rows()
+    whole = Whole(site, places, consumers.started_otherwise)
+    yield from whole.rows()
     yield from Jobs(site, places, consumers.started).rows()
-    yield from queue_rows(site, consumers)
+    yield from queue_rows(site, consumers, whole.counts)
