@@ -272,6 +272,23 @@ TABLES: tuple[Table, ...] = (
         ),
     ),
     Table(
+        "logs",
+        "What processors logged of their jobs, a row a line, also of jobs that are gone.",
+        (
+            _DIALECT,
+            _NAMESPACE,
+            _QUEUE,
+            _JOB_ID,
+            _JOB_ID_BYTES,
+            Column("position", _I, "Place in the log, 0 is the oldest line kept."),
+            Column("line", _S, "The line, non-UTF-8 bytes as `\\xNN`.", big=True),
+            Column("line_bytes", _B, "The line's bytes where `line` could not be exact, else null.", big=True),
+            Column("key", _S, "Key it was read from."),
+            _EVIDENCE,
+            _DB,
+        ),
+    ),
+    Table(
         "transitions",
         "Moves of jobs between structures, from an append-only file. Empty for a snapshot.",
         (

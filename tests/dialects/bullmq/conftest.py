@@ -102,7 +102,7 @@ def read(path: Path, options: Options | None = None, free: Any = None) -> Eviden
     for name, table in DIALECT.tables(keyspace, claims, options):
         parts.setdefault(name, []).append(conform(name, table))
     tables = {}
-    for name in ("jobs", "membership", "queues", "workers", "schedules", "relations", "events"):
+    for name in ("jobs", "membership", "queues", "workers", "schedules", "relations", "events", "logs"):
         tables[name] = pa.concat_tables(parts.get(name) or [TABLES[name].schema.empty_table()])
     return Evidence(path.parent, keyspace, claims, tables)
 

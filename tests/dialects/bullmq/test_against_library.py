@@ -301,3 +301,15 @@ def test_dependencies_are_as_many_as_the_library_counts(evidence: Any) -> None:
     for place, job in _answers(evidence).items():
         for theirs, count in (job["dependencies"] or {}).items():
             assert count == found.get((*place, ways[theirs]), 0), (place, theirs)
+
+
+def test_logs_are_the_librarys(evidence: Any) -> None:
+    """getJobLogs of every job: the same lines in the same order."""
+    ours: dict[tuple[Any, ...], list[tuple[int, str]]] = {}
+    for row in evidence.rows("logs"):
+        place = (row["db"], row["namespace"], row["queue"], row["job_id"])
+        ours.setdefault(place, []).append((row["position"], row["line"]))
+    for place, job in _answers(evidence).items():
+        if job["readable"]:
+            lines = [line for _, line in sorted(ours.get(place, []))]
+            assert (len(lines), lines) == (job["logs"]["count"], job["logs"]["logs"])

@@ -10,6 +10,7 @@ from jobsleuth.dialects.base import Options
 from jobsleuth.dialects.bullmq.events import events
 from jobsleuth.dialects.bullmq.jobs import Jobs
 from jobsleuth.dialects.bullmq.locks import locks, relay_nodes
+from jobsleuth.dialects.bullmq.logs import logs
 from jobsleuth.dialects.bullmq.queues import Settings
 from jobsleuth.dialects.bullmq.reading import Reading
 from jobsleuth.dialects.bullmq.relations import children, deduplications
@@ -38,4 +39,5 @@ def tables(keyspace: Keyspace, claims: Claims, options: Options) -> Iterator[tup
     yield from locks(reading, tally)
     yield from relay_nodes(reading)
     yield from events(reading, tally)
+    yield from logs(reading)
     yield from settings.tables()
