@@ -131,3 +131,15 @@ def test_crosscheck_of_a_newer_file_exits_2(run: Run) -> None:
     done = run("crosscheck", FAULTS)
     assert (done.returncode, done.stdout) == (2, "")
     assert "is REDIS0010, and rdbtools reads RDB versions up to 9" in done.stderr
+
+
+def test_a_string_beyond_the_limit_is_refused(run: Run, tmp_path: Path) -> None:
+    """50,000 bytes where 1,000 were allowed: both numbers are told; at the limit it passes."""
+    value = b"x" * 50_000
+    string = b"\x01k\x80" + len(value).to_bytes(4, "big") + value
+    (tmp_path / "dump.rdb").write_bytes(b"REDIS0009\xfe\x00\x00" + string + b"\xff" + bytes(8))
+    done = run("cat", "dump.rdb", "--out", "keys", "--max-value-bytes", "1000", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "one string of 50000 bytes, at most 1000 are allowed" in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["dump.rdb"]
+    assert run("cat", "dump.rdb", "--out", "keys", "--max-value-bytes", "50000", cwd=tmp_path).returncode == 0

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from jobsleuth.cli import lean, output
-from jobsleuth.cli.options import JsonOption, MaxSpoolOption, Threshold, TmpdirOption
+from jobsleuth.cli.options import JsonOption, MaxSpoolOption, MaxValueOption, Threshold, TmpdirOption
 from jobsleuth.errors import UsageError
 
 EXAMPLE = "Example:  jobsleuth analyze dump.rdb --out case"
@@ -48,6 +48,7 @@ def command(
     ] = Threshold.NEVER,
     tmpdir: TmpdirOption = None,
     max_spool_bytes: MaxSpoolOption = None,
+    max_value_bytes: MaxValueOption = None,
     json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary, no progress.")] = False,
 ) -> None:
@@ -66,6 +67,7 @@ def command(
         payload_limit=limit,
         tmpdir=tmpdir,
         max_spool_bytes=max_spool_bytes,
+        **({} if max_value_bytes is None else {"max_value_bytes": max_value_bytes}),
     )
     with output.progress(quiet) as progress:
         case = analyze(evidence, out, options, progress)

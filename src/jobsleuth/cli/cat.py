@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from jobsleuth.cli import output
-from jobsleuth.cli.options import MaxSpoolOption, TmpdirOption
+from jobsleuth.cli.options import MaxSpoolOption, MaxValueOption, TmpdirOption
 
 EXAMPLE = "Example:  jobsleuth cat dump.rdb | head -n 3"
 
@@ -28,10 +28,12 @@ def command(
     ] = False,
     tmpdir: TmpdirOption = None,
     max_spool_bytes: MaxSpoolOption = None,
+    max_value_bytes: MaxValueOption = None,
 ) -> None:
     """Write every key and value as keyspace NDJSON (version 1), payloads included."""
-    from jobsleuth.sources import SpoolOptions, write_keyspace
+    from jobsleuth.sources import DEFAULT_MAX_VALUE_BYTES, SpoolOptions, write_keyspace
 
+    most = DEFAULT_MAX_VALUE_BYTES if max_value_bytes is None else max_value_bytes
     spool = SpoolOptions(tmpdir, max_spool_bytes)
-    for remark in write_keyspace(evidence, out, spool=spool, salvage=salvage):
+    for remark in write_keyspace(evidence, out, max_value_bytes=most, spool=spool, salvage=salvage):
         output.note(remark.message)

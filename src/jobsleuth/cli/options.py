@@ -49,6 +49,12 @@ MaxSpoolOption = Annotated[
     int | None,
     typer.Option("--max-spool-bytes", min=1, metavar="N", help="Refuse evidence that unfolds to more bytes than this."),
 ]
+MaxValueOption = Annotated[
+    int | None,
+    typer.Option(
+        "--max-value-bytes", min=1, metavar="N", help="Refuse a string that is larger than this; otherwise 2 GiB."
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
 RowFormatOption = Annotated[RowFormat, typer.Option("--format", help="Format of the rows.")]
 
