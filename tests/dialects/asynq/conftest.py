@@ -106,12 +106,27 @@ def load(name: str) -> Fixture:
     return Fixture(FIXTURES / name)
 
 
-NAMES = sorted(p.parent.name for p in FIXTURES.glob("*/case.toml"))
+def release(name: str) -> tuple[int, ...]:
+    """The release that a fixture's name ends with."""
+    return tuple(int(part) for part in name.rpartition("-")[2].split("."))
+
+
+_ALL = sorted(p.parent.name for p in FIXTURES.glob("*/case.toml"))
+NAMES = [name for name in _ALL if release(name) >= (0, 18)]
+"""Dumps of releases that keep each task in a hash of its own."""
+WHOLE_NAMES = [name for name in _ALL if release(name) < (0, 18)]
+"""Dumps of releases whose lists and zsets hold whole messages."""
 
 
 @pytest.fixture(params=NAMES)
 def fixture(request: pytest.FixtureRequest) -> Fixture:
-    """Each committed dump of the family."""
+    """Each committed dump of 0.18 or later."""
+    return load(request.param)
+
+
+@pytest.fixture(params=WHOLE_NAMES)
+def whole(request: pytest.FixtureRequest) -> Fixture:
+    """Each committed dump of a release before 0.18."""
     return load(request.param)
 
 

@@ -5,6 +5,7 @@ The dumps are made on the spot by a real server, from keys that the library's ow
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 
@@ -213,30 +214,106 @@ def test_layout_before_leases(dump: Dump) -> None:
 
 
 def test_layouts_that_hold_whole_messages(dump: Dump) -> None:
-    """Before 0.18 lists and zsets held JSON messages: recognised, counted, and never taken for ids."""
-    message = json.dumps({"Type": "mail", "Payload": {}, "ID": "x", "Queue": "q", "Retry": 25, "Retried": 0})
+    """Before 0.18 lists and zsets held JSON messages: one job each, by the id inside, whatever the copies' bytes."""
+
+    def message(id: str, queue: str = "q", **more: object) -> str:
+        return json.dumps({"Type": "mail", "Payload": {"n": 1}, "ID": id, "Queue": queue, "Retry": 25, **more})
 
     def write(client: redis.Redis) -> None:
         client.sadd("asynq:queues", b"v17", b"only-scheduled")
-        client.lpush("asynq:{v17}", message, message + " ")
-        client.lpush("asynq:{v17}:active", message)
-        client.zadd("asynq:{v17}:deadlines", {message: 1_700_000_000})
-        client.zadd("asynq:{v17}:dead", {message: 1_700_000_000})
-        client.zadd("asynq:{only-scheduled}:scheduled", {message: 1_700_000_000})
+        client.lpush("asynq:{v17}", message("a"), message("b") + " ")
+        client.lpush("asynq:{v17}:active", message("c"))
+        client.zadd("asynq:{v17}:deadlines", {message("c"): 1_700_000_000, message("lost"): 1_700_000_000})
+        client.zadd("asynq:{v17}:dead", {message("d"): 1_700_000_000})
+        client.zadd("asynq:{only-scheduled}:scheduled", {message("a"): 1_700_000_000})
         client.select(1)
         client.sadd("asynq:queues", b"asynq:queues:default", b"asynq:queues:empty")
-        client.lpush("asynq:queues:default", message)
-        client.lpush("asynq:in_progress", message)
-        client.zadd("asynq:dead", {message: 1_700_000_000})
+        client.lpush("asynq:queues:default", message("a", "default"))
+        client.lpush("asynq:in_progress", message("a", "default"))  # in two places: what acts first counts
+        client.zadd("asynq:dead", {message("b", "Low", Timeout="1h0m0s", UniqueKey="mail:n=1:low"): 1_700_000_000})
+        client.set("mail:n=1:low", "b")
+        client.set("mail:n=1:default", "b")  # no message speaks of this key
 
     reading = dump(write)
-    assert reading.rows("jobs") == [] and reading.rows("membership") == []
     assert queues(reading) == {
-        (0, "v17"): "asynq 0.14–0.17", (0, "only-scheduled"): "asynq 0.12–0.17",
-        (1, "default"): "asynq 0.2–0.11", (1, "empty"): "asynq 0.2–0.11",
+        (0, "v17"): "asynq 0.12–0.13", (0, "only-scheduled"): "asynq 0.12–0.17",
+        (1, "default"): "asynq 0.2–0.9", (1, "empty"): "asynq 0.2–0.9", (1, "low"): "asynq 0.2–0.9",
     }  # fmt: skip
-    why = {row["queue"]: row["layout_why"] for row in reading.rows("queues")}
-    assert "messages not decoded: 1 active, 1 archived, 1 deadlines, 2 pending" in why["v17"]
-    assert all(row["registered"] for row in reading.rows("queues"))
+    assert {(r["db"], r["queue"], r["job_id"], r["state"], r["decided_by"]) for r in reading.rows("jobs")} == {
+        (0, "v17", "a", "pending", "pending"), (0, "v17", "b", "pending", "pending"),
+        (0, "v17", "c", "active", "active"), (0, "v17", "d", "archived", "archived"),
+        (0, "v17", "lost", "unknown", None), (0, "only-scheduled", "a", "scheduled", "scheduled"),
+        (1, "default", "a", "active", "active"), (1, "low", "b", "archived", "archived"),
+    }  # fmt: skip
+    assert len(reading.rows("jobs")) == 8
+    places = {(r["db"], r["queue"], r["structure"], r["job_id"]) for r in reading.rows("membership")}
+    assert {(0, "v17", "lease", "c"), (1, "default", "active", "a"), (1, "default", "pending", "a")} < places
+    why = {(row["db"], row["queue"]): row["layout_why"] for row in reading.rows("queues")}
+    assert "messages: 1 in active, 1 in archived, 2 in deadlines, 2 in pending" in why[0, "v17"]
+    assert {name: row["registered"] for row in reading.rows("queues") if (name := row["queue"]) != "low"}.values()
     assert reading.role_of(b"asynq:in_progress", 1) == ("messages_active", None)
     assert reading.role_of(b"asynq:{v17}") == ("messages_pending", b"v17")
+    assert reading.role_of(b"mail:n=1:low", 1) == ("unique", b"low")
+    assert reading.role_of(b"mail:n=1:default", 1) == (None, None)
+    assert [(r["source_id"], r["target_queue"], r["target_id"]) for r in reading.rows("relations")] == [
+        ("mail:n=1:low", "low", "b")
+    ]
+
+
+def test_messages_beside_ids(dump: Dump) -> None:
+    """A migration that was cut short: messages stay jobs of their own unless a hash has the id; ids stay ids."""
+
+    def message(id: str) -> str:
+        return json.dumps({"Type": "mail", "Payload": {}, "ID": id, "Queue": "q", "Retry": 3, "Retried": 1})
+
+    def write(client: redis.Redis) -> None:
+        client.sadd("asynq:queues", b"q")
+        task(client, b"q", b"moved", "pending")
+        task(client, b"q", b"both", "archived")
+        task(client, b"q", b'{"odd": "id"}', "scheduled")
+        client.rpush("asynq:{q}:pending", b"moved", message("left"), "ghost", '{"no": "message"}')
+        client.rpush("asynq:{q}", message("behind"))
+        client.zadd("asynq:{q}:archived", {message("both"): 1_700_000_000})
+        client.zadd("asynq:{q}:scheduled", {b'{"odd": "id"}': 1_700_000_000})
+
+    reading = dump(write)
+    jobs = {r["job_id"]: r for r in reading.rows("jobs")}
+    assert {id: (r["state"], r["has_record"], r["key"] is not None) for id, r in jobs.items()} == {
+        "moved": ("pending", True, True), "left": ("pending", True, False), "ghost": ("pending", False, True),
+        '{"no": "message"}': ("pending", False, True), "behind": ("pending", True, False),
+        "both": ("archived", True, True), '{"odd": "id"}': ("scheduled", True, True),
+    }  # fmt: skip
+    assert len(reading.rows("jobs")) == len(jobs)
+    assert jobs["both"]["finished_at"].timestamp() == 1_700_000_000
+    assert jobs["left"]["max_attempts"] == 3
+    assert sorted((r["structure"], r["position"], r["job_id"]) for r in reading.rows("membership")) == sorted([
+        ("pending", 0, "moved"), ("pending", 1, "left"), ("pending", 2, "ghost"), ("pending", 3, '{"no": "message"}'),
+        ("pending", 0, "behind"), ("archived", 0, "both"), ("scheduled", 0, '{"odd": "id"}'),
+    ])  # fmt: skip
+    (queue,) = reading.rows("queues")
+    assert "beside task ids: 1 in archived, 2 in pending" in queue["layout_why"]
+
+
+def test_elements_that_are_no_messages(dump: Dump) -> None:
+    """Bytes that no release of that age could read are jobs too: an error with an offset, the bytes, a steady id."""
+    bad = [b"\xff\x00", b'{"ID":"x"', b'{"ID":7,"Type":"t"}', b'{"Type":"t"}', b"[" * 100_000, b'{"ID":"y"}z']
+
+    def write(client: redis.Redis) -> None:
+        client.lpush("asynq:{v17}", *bad)
+        client.zadd("asynq:{v17}:archived", {bad[0]: 1})
+        client.zadd("asynq:scheduled", {b"nobody's": 1_700_000_000})
+
+    reading = dump(write)
+    jobs = [r for r in reading.rows("jobs") if r["queue"] == "v17"]
+    assert {r["undecoded"] for r in jobs} == set(bad) and len(jobs) == len(bad)
+    for row in jobs:
+        digest = hashlib.sha256(row["undecoded"]).hexdigest()
+        assert (row["job_id"], row["state"], row["record_complete"]) == (f"sha256:{digest[:32]}", "pending", False)
+    errors = {r["undecoded"]: r["decode_error"] for r in jobs}
+    assert errors[bad[0]] == "no JSON object: Expecting '{' at byte 0"
+    assert errors[bad[1]] == "broken JSON: Expecting ',' at byte 9"
+    assert errors[bad[2]] == "ID is no text"
+    assert errors[bad[3]] == "JSON without an ID"
+    assert errors[bad[5]] == "broken JSON: Extra data at byte 10"
+    (nobodys,) = (r for r in reading.rows("jobs") if r["undecoded"] == b"nobody's")
+    assert (nobodys["queue"], nobodys["state"]) == ("", "scheduled")

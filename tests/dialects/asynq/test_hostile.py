@@ -81,7 +81,7 @@ def test_bytes_that_are_no_message(dump: Dump) -> None:
     """Servers, workers, schedulers and events that cannot be decoded are rows that say so and keep the bytes."""
 
     def write(client: redis.Redis) -> None:
-        client.set("asynq:servers:{h:1:x}", '{"Host":"h"}')
+        client.set("asynq:servers:{h:1:x}", '{"Host":7}')
         client.hset("asynq:workers:{h:1:x}", "task", b"\xff")
         client.rpush("asynq:schedulers:{h:1:y}", b"\x0a\x09")
         client.zadd("asynq:scheduler_history:e", {b"\x0a\x09": 1})
@@ -90,7 +90,7 @@ def test_bytes_that_are_no_message(dump: Dump) -> None:
     reading = dump(write)
     rows = {row["kind"]: row for row in reading.rows("workers")}
     assert "JSON" in rows["server"]["details"]["decode_error"]
-    assert rows["server"]["details"]["undecoded"] == '{"Host":"h"}'
+    assert rows["server"]["details"]["undecoded"] == '{"Host":7}'
     assert (rows["server"]["host"], rows["server"]["pid"], rows["server"]["worker_id"]) == ("h", 1, "x")
     assert (rows["worker"]["job_id"], rows["worker"]["details"]["undecoded"]) == ("task", "\\xff")
     assert (rows["semaphore"]["worker_id"], rows["semaphore"]["job_id"]) == ("scope", "task")

@@ -11,7 +11,8 @@ from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from jobsleuth.dialects.asynq import messages
+from jobsleuth.dialects.asynq import messages, wholemessages
+from jobsleuth.dialects.asynq.columns import NO_TIME
 
 PACKAGE = Path(messages.__file__).parent
 UPSTREAM = Path(__file__).with_name("upstream_schema.txt")
@@ -90,15 +91,37 @@ def test_schema_does_not_clash_with_another() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "hint"),
-    [(b'{"Host":"a"}', True), (b"\x0a\x05abc", False), (b"\x0a\x01\xff", False), (b"\xff", False)],
-)
-def test_what_is_no_message_is_data(data: bytes, hint: bool) -> None:
+    ("data", "json"),
+    [
+        (b"\x0a\x05abc", False), (b"\x0a\x01\xff", False), (b"\xff", False), (b"{", True), (b'{"Host":7}', True),
+        (b'{"PID":"1"}', True), (b'{"PID":99999999999}', True), (b'{"Queues":[]}', True),
+        (b'{"Queues":{"a":"b"}}', True),
+        (b'{"Started":"yesterday"}', True), (b'{"Started":7}', True), (b'{"PID":1.5}', True), (b'{"Status":{}}', True),
+        (b'{"Host":' + b"[" * 100_000, True),
+    ],
+)  # fmt: skip
+def test_what_is_no_message_is_data(data: bytes, json: bool) -> None:
     """Bytes that are no message give an error text, not an exception; JSON of old releases is named as such."""
     read = messages.decode("ServerInfo", data)
     assert read.error is not None
-    assert ("JSON" in read.error) is hint
-    assert read.message.host == ""
+    assert ("JSON" in read.error) is json
+    assert read.message == type(read.message)()
+
+
+def test_json_of_old_releases() -> None:
+    """What releases before 0.18 wrote as JSON reads like the later message; members they never wrote are named."""
+    server = messages.decode(
+        "ServerInfo",
+        b'{"Host":"h","PID":7,"ServerID":"s","Queues":{"a":2},"Started":"2020-01-02T03:04:05.678901+01:00","New":[1]}',
+    )
+    assert (server.message.host, server.message.pid, dict(server.message.queues)) == ("h", 7, {"a": 2})
+    assert messages.timestamp_ms(server.message, "start_time") == 1_577_930_645_678
+    assert (server.error, server.unknown) == (None, ["New:json"])
+    entry = messages.decode(
+        "SchedulerEntry", b'{"Payload":{"n": 1.50},"Opts":["MaxRetry(3)"],"Prev":"0001-01-01T00:00:00Z"}'
+    )
+    assert (entry.message.task_payload, list(entry.message.enqueue_options)) == (b'{"n": 1.50}', ["MaxRetry(3)"])
+    assert messages.timestamp_ms(entry.message, "prev_enqueue_time") is None
 
 
 def test_unknown_fields_are_named() -> None:
@@ -117,3 +140,42 @@ def test_never_is_no_time() -> None:
     assert messages.timestamp_ms(never, "prev_enqueue_time") is None
     never.prev_enqueue_time.seconds, never.prev_enqueue_time.nanos = 1_700_000_000, 123_999_999
     assert messages.timestamp_ms(never, "prev_enqueue_time") == 1_700_000_000_123
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"),
+    [
+        ("0s", 0), ("30m0s", 1_800 * 10**9), ("1h0m0.5s", 3_600_500_000_000), ("-1.5h", -5_400 * 10**9),
+        ("300ms", 3 * 10**8),
+        ("1.5µs", 1500), ("2562047h47m16.854775807s", 2**63 - 1),
+        ("", None), ("s", None), ("1", None), ("1d", None), ("1h ", None), ("99999999h", None),
+    ],
+)  # fmt: skip
+def test_durations(text: str, ns: int | None) -> None:
+    """Durations are what Go's time.ParseDuration reads (its documented examples and limits); others are none."""
+    assert wholemessages.duration_ns(text) == ns
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("2020-06-01T12:00:00Z", 1_591_012_800_000), ("2020-06-01T14:00:00.9999+02:00", 1_591_012_800_999),
+        ("1969-12-31T23:59:59.5Z", -500), ("0001-01-01T00:00:00Z", NO_TIME),
+        ("2020-06-01", None), ("2020-13-01T00:00:00Z", None), ("0001-01-01T00:00:00+23:59", None), ("x", None),
+    ],
+)  # fmt: skip
+def test_times_as_text(text: str, ms: int | None) -> None:
+    """RFC 3339 times in Unix ms; Go's zero time is none; what is no time of the calendar is said to be so."""
+    assert wholemessages.rfc3339_ms(text) == ms
+
+
+def test_whole_message_keeps_what_it_does_not_know() -> None:
+    """Members of other writers, names in other case, repeated members, values out of range: kept as stored."""
+    read = wholemessages.read(
+        b'{"ID":"a","type":"t","New":{"x":1.50},"ID":"b","Timeout":"soon","Deadline":-1,"Payload":null,"Retry":null}'
+    )
+    assert (read.id, read.type, read.payload, read.retry, read.timeout_s) == ("b", "t", b"null", 0, 0)
+    assert read.unknown == ["New:json"]
+    assert dict(read.rest) == {
+        "msg.New": b'{"x":1.50}', "msg.ID": b'"a"', "msg.Timeout": b'"soon"', "msg.Deadline": b"-1",
+    }  # fmt: skip
