@@ -15,7 +15,7 @@ from jobsleuth.case import Case, conform, open_case
 from jobsleuth.checks import Check, Policy, all_checks, find_check, run_checks
 from jobsleuth.checks.catalogue import require_well_formed
 from jobsleuth.errors import CheckError, UsageError
-from tests.tables import build, evidence, rows_of
+from tests.tables import T, build, evidence, rows_of
 
 _DOC = """One line.
 
@@ -48,6 +48,7 @@ def check(**attributes: Any) -> type[Check]:
         "title": "A throw-away check",
         "severity": "warning",
         "since": "0.1.0",
+        "impact": "do not matter",
         "needs": {"jobs": ("job_id",)},
         "sql": "SELECT queue, job_id, evidence, db FROM jobs",
         "message": "{job_id}",
@@ -86,7 +87,7 @@ def test_columns_of_the_row_become_columns_and_details(case: Case) -> None:
         message="{_shown} {priority} {queue}",
     )
     first = run_checks(case, checks=[one]).findings.to_pylist()[0]
-    assert first == {
+    wanted = {
         "check_id": "MB999",
         "severity": "info",
         "certainty": "possible",
@@ -101,6 +102,7 @@ def test_columns_of_the_row_become_columns_and_details(case: Case) -> None:
         "evidence": 0,
         "db": 3,
     }
+    assert {name: first[name] for name in wanted} == wanted
 
 
 def test_rows_come_in_one_order_whatever_the_sql_says(case: Case) -> None:
@@ -228,3 +230,60 @@ def test_a_check_that_is_not_well_formed_is_refused(attributes: dict[str, Any], 
     with pytest.raises(CheckError, match=why):
         require_well_formed(check(**attributes))
     require_well_formed(check())
+
+
+def test_a_finding_about_a_job_says_since_when_held_by_whom_and_whether_it_may_be_retried(tmp_path: Path) -> None:
+    """From the record, its claims and its events; what the evidence does not hold is called unknown, not guessed."""
+    jobs = [
+        {"job_id": "fresh", "has_record": True, "state": "waiting", "created_at": "T-1h", "attempts": 0},
+        {"job_id": "held", "has_record": True, "state": "active", "created_at": "T-1h", "started_at": "T-1m"},
+        {"job_id": "gone", "has_record": False, "state": "waiting"},
+        {"job_id": "told", "has_record": True, "state": "waiting", "created_at": "T-2h", "attempts_started": 0},
+        {"job_id": "scar", "has_record": True, "state": "waiting", "created_at": "T-2h", "stacktrace": '["e"]'},
+    ]
+    workers = [{"kind": "lock", "job_id": "held", "worker_id": "tok\x1b[2K", "valid_until": "T-5s", "valid": False}]
+    events = [
+        {"job_id": "told", "at": "T-1h", "event": "active"},
+        {"job_id": "told", "at": "T-30m", "event": "waiting"},
+    ]
+    tables = {n: rows_of(n, r) for n, r in {"jobs": jobs, "workers": workers, "events": events}.items()}
+    made = build(tmp_path / "case", tables, [evidence(0)])
+    one = check(sql="SELECT dialect, namespace, queue, job_id, evidence, db FROM jobs")
+    found = {f["job_id"]: f for f in run_checks(made, checks=[one]).findings.to_pylist()}
+    moments = {
+        i: None if f["since_from"] is None else int(f["since_from"].timestamp() * 1000) for i, f in found.items()
+    }
+    assert moments == {
+        "fresh": T - 3_600_000,
+        "held": T - 60_000,
+        "gone": None,
+        "told": T - 1_800_000,
+        "scar": T - 7_200_000,
+    }
+    assert {int(f["since_to"].timestamp() * 1000) for f in found.values()} == {T}
+    verdicts = {i: f["retry"] for i, f in found.items()}
+    assert verdicts == {"fresh": "safe", "held": "unsafe", "gone": "unknown", "told": "unsafe", "scar": "unsafe"}
+    assert found["held"]["held_by"] == "lock token tok\\x1b[2K, until 2023-11-14 22:13:15 UTC"
+    assert found["fresh"]["held_by"] == "nobody yet: it never started"
+    assert found["gone"]["held_by"].startswith("cannot be known")
+    assert found["gone"]["since_why"].startswith("cannot be known")
+    assert {f["heals_basis"] for f in found.values()} == {"derived"} and len({f["heals"] for f in found.values()}) == 1
+    assert len({f["fingerprint"] for f in found.values()}) == len(found)
+
+
+def test_a_check_knows_better_than_the_general_answers(tmp_path: Path) -> None:
+    """What a row says itself is kept, and a finding about no job is asked nothing about jobs."""
+    made = build(tmp_path / "case", {"jobs": rows_of("jobs", [{"job_id": "1", "has_record": True}])}, [evidence(0)])
+    own = "'by me' AS held_by, 'unknown' AS retry, TIMESTAMPTZ '2023-01-01 00:00:00+00' AS since_from, 'x' AS _same"
+    named = check(sql=f"SELECT dialect, namespace, queue, job_id, evidence, db, {own} FROM jobs")
+    queue = check(
+        id="MB998",
+        name="of-a-queue",
+        sql="SELECT dialect, namespace, queue, evidence, db, 1 AS n FROM jobs",
+        message="{n}",
+    )
+    one, two = run_checks(made, checks=[queue, named]).findings.to_pylist()
+    assert (two["held_by"], two["retry"], two["since_from"].year) == ("by me", "unknown", 2023)
+    assert one["job_id"] is None and one["held_by"] is None and one["retry"] is None and one["fingerprint"]
+    plain = check(sql="SELECT dialect, namespace, queue, job_id, evidence, db FROM jobs")
+    assert run_checks(made, checks=[plain]).findings.to_pylist()[0]["fingerprint"] != two["fingerprint"]

@@ -10,6 +10,8 @@ from typing import ClassVar, Literal
 from jobsleuth.errors import CheckError
 
 Severity = Literal["error", "warning", "info"]
+Basis = Literal["observed", "derived", "inferred"]
+"""What a statement rests on: it stands in the evidence, it follows from what stands there, it explains it best."""
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 """Worst first."""
 
@@ -43,6 +45,10 @@ class Check:
     `severity` and `certainty` override the check's own for that row; every other column goes to `details`, unless its
     name begins with `_`. Every column may stand in `message`. Parameters of the policy are named `$overdue_after_ms`
     and so on, see `Check.parameters`. The macros of the runner may be used.
+
+    What the row knows better than :mod:`.answers` finds out for any job it says in the columns `since_from`,
+    `since_to`, `since_why`, `since_basis`, `held_by`, `held_by_basis`, `heals`, `heals_at`, `heals_basis`, `retry`,
+    `retry_why`, `retry_basis` and `basis`. `_same` (text) tells findings of one check and place apart for a baseline.
     """
 
     id: ClassVar[str]
@@ -61,6 +67,16 @@ class Check:
     """Table → columns that the SQL reads. A missing one makes the check `could_not_run`, not clean."""
     needs_time: ClassVar[bool] = False
     """Whether it judges against the snapshot's time: without one it is `could_not_run` for that evidence."""
+    versions: ClassVar[str] = "all releases"
+    """Releases of the libraries it holds for; where an older or newer one is in order, the SQL looks at the layout."""
+    impact: ClassVar[str]
+    """What it means for the work, as the end of a sentence that begins with a count: `will never run`."""
+    basis: ClassVar[Basis] = "observed"
+    """What its findings rest on, unless a row says otherwise."""
+    heals: ClassVar[str] = "no: nothing in the library repairs it"
+    """Which mechanism of which release repairs it and when, unless a row says otherwise."""
+    opt_in: ClassVar[bool] = False
+    """Whether it runs only where the policy enables it: it speaks of what healthy queues show all the time."""
     moving: ClassVar[bool] = True
     """Whether a job that moved meanwhile, or a part that is missing, could explain a finding: then it is only
     `possible` in evidence that is not one instant (a SCAN export), is cut short, or fails its checksum."""

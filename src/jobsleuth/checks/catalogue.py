@@ -80,7 +80,7 @@ def require_well_formed(check: type[Check]) -> None:
     Raises:
         CheckError: naming what is wrong.
     """
-    for attribute in ("id", "name", "title", "severity", "since", "needs", "sql", "message"):
+    for attribute in ("id", "name", "title", "severity", "since", "impact", "needs", "sql", "message"):
         if not getattr(check, attribute, None):
             raise CheckError(f"check {check.__qualname__} has no {attribute}")
     if not re.fullmatch(r"[A-Z]{2}\d{3}", check.id):

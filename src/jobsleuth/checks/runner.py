@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,17 +12,34 @@ import pyarrow.compute as pc
 
 from jobsleuth import safetext
 from jobsleuth.case import Case, conform
+from jobsleuth.checks.answers import answer
 from jobsleuth.checks.base import Check
 from jobsleuth.checks.catalogue import all_checks
+from jobsleuth.checks.policy import Policy
+from jobsleuth.checks.shown import LONGEST_SENTENCE, LONGEST_VALUE, harmless
 from jobsleuth.errors import UsageError
 
 if TYPE_CHECKING:
     import duckdb
 
-_VALUE_CHARACTERS = 120
-"""Longest value shown in a message; `details` has it whole."""
 _PLACE = ("dialect", "namespace", "queue", "job_id", "key", "evidence", "db")
 _VERDICT = ("severity", "certainty")
+_ANSWERS = {
+    "basis": "VARCHAR",
+    "since_from": "TIMESTAMPTZ",
+    "since_to": "TIMESTAMPTZ",
+    "since_why": "VARCHAR",
+    "since_basis": "VARCHAR",
+    "held_by": "VARCHAR",
+    "held_by_basis": "VARCHAR",
+    "heals": "VARCHAR",
+    "heals_at": "TIMESTAMPTZ",
+    "heals_basis": "VARCHAR",
+    "retry": "VARCHAR",
+    "retry_why": "VARCHAR",
+    "retry_basis": "VARCHAR",
+}
+_SENTENCES = ("since_why", "held_by", "heals", "retry_why")
 _ORDER = ("evidence", "db", "namespace", "queue", "job_id", "key", "dialect", "severity", "details")
 _NO_TIME = "the evidence does not say when it was taken: give the time with --as-of"
 
@@ -46,24 +63,15 @@ MACROS = (
 
 
 @dataclass(frozen=True)
-class Policy:
-    """How strictly to judge.
-
-    Attributes:
-        parameters: thresholds by name, instead of the checks' defaults, e.g. `{"overdue_after_ms": 60_000}`.
-        off: ids of checks that are not run.
-    """
-
-    parameters: Mapping[str, int] = field(default_factory=dict)
-    off: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
 class CheckRun:
     """The outcome: the case tables `findings` (by check id, evidence, database, queue, job) and `checks` (by id)."""
 
     findings: pa.Table
     checks: pa.Table
+    accepted: int = 0
+    """Findings left out because the policy accepts them."""
+    lapsed: int = 0
+    """Findings reported although the policy accepted them once: their time is over."""
 
 
 def run_checks(case: Case, policy: Policy | None = None, checks: Sequence[type[Check]] | None = None) -> CheckRun:
@@ -91,10 +99,11 @@ def run_checks(case: Case, policy: Policy | None = None, checks: Sequence[type[C
         bench = _Bench(connection)
         for check in chosen:
             outcome: tuple[str, str | None, pa.Table | None]
-            if check.id in policy.off:
-                outcome = "off", "switched off by the policy", None
-            else:
+            if policy.runs(check):
                 outcome = bench.run(check, policy)
+            else:
+                wanted = check.opt_in and check.id not in policy.off
+                outcome = "off", "runs only if the policy enables it" if wanted else "switched off by the policy", None
             status, reason, found = outcome
             if found is not None and found.num_rows:
                 findings.append(found)
@@ -106,31 +115,68 @@ def run_checks(case: Case, policy: Policy | None = None, checks: Sequence[type[C
                     "severity": check.severity,
                     "status": status,
                     "reason": reason,
-                    "findings": found.num_rows if found is not None else 0,
+                    "impact": check.impact,
+                    "versions": check.versions,
                     "texts": list(check.texts().items()),
                 }
             )
-    empty = conform("findings", pa.table({}))
-    return CheckRun(
-        findings=pa.concat_tables(findings) if findings else empty,
-        checks=_checks_table(rows),
-    )
+        made = pa.concat_tables(findings) if findings else conform("findings", pa.table({}))
+        made = _with_answers(connection, made, bench.columns)
+    kept, accepted, lapsed = _unaccepted(made, policy, case)
+    return CheckRun(kept, _checks_table(rows, kept), accepted, lapsed)
+
+
+def _with_answers(
+    connection: duckdb.DuckDBPyConnection, findings: pa.Table, columns: Mapping[str, set[str]]
+) -> pa.Table:
+    if not findings.num_rows:
+        return findings
+    answered = answer(connection, findings, columns)
+    for name in _SENTENCES:
+        at = answered.schema.get_field_index(name)
+        answered = answered.set_column(at, answered.field(at), harmless(answered.column(at), LONGEST_SENTENCE))
+    return answered
+
+
+def _unaccepted(findings: pa.Table, policy: Policy, case: Case) -> tuple[pa.Table, int, int]:
+    """(findings to report, how many are accepted, how many were accepted once)."""
+    if not policy.accepted or not findings.num_rows:
+        return findings, 0, 0
+    as_of = {info.number: info.as_of_ms for info in case.manifest.evidence}
+    known = pc.is_in(findings.column("fingerprint"), value_set=pa.array(sorted(policy.accepted), pa.string()))
+    hidden = known.to_pylist()
+    lapsed = 0
+    prints = findings.column("fingerprint").to_pylist()
+    numbers = findings.column("evidence").to_pylist()
+    latest = max((ms for ms in as_of.values() if ms is not None), default=None)
+    for row in [n for n, is_known in enumerate(hidden) if is_known]:
+        when = as_of.get(numbers[row]) if numbers[row] is not None else latest
+        hidden[row] = policy.accepted[prints[row]].holds_at(when)
+        lapsed += not hidden[row]
+    kept = findings.filter(pa.array([not h for h in hidden], pa.bool_()))
+    return kept, findings.num_rows - kept.num_rows, lapsed
 
 
 def _require_known(policy: Policy, checks: Sequence[type[Check]]) -> None:
-    known = {name for check in checks for name in check.parameters}
-    for name in sorted(set(policy.parameters) - known):
+    parameters = {name for check in checks for name in check.parameters}
+    ids = {check.id for check in all_checks()} | {check.id for check in checks}
+    rules = policy.queues
+    for name in sorted({*policy.parameters, *(n for r in rules for n in r.parameters)} - parameters):
         raise UsageError(
-            f"no check has a parameter {safetext.terminal(name, 60)}", hint=f"there are: {', '.join(sorted(known))}"
+            f"no check has a parameter {safetext.terminal(name, 60)}",
+            hint=f"there are: {', '.join(sorted(parameters))}",
         )
-    for name in sorted(policy.off - {check.id for check in checks}):
+    named = {*policy.off, *policy.on, *policy.severities, *(n for r in rules for n in (*r.off, *r.severities))}
+    for name in sorted(named - ids):
         raise UsageError(f"there is no check {safetext.terminal(name, 40)}", hint="jobsleuth explain lists them all")
 
 
-def _checks_table(rows: list[dict[str, Any]]) -> pa.Table:
-    names = ("check_id", "name", "title", "severity", "status", "reason")
+def _checks_table(rows: list[dict[str, Any]], findings: pa.Table) -> pa.Table:
+    names = ("check_id", "name", "title", "severity", "status", "reason", "impact", "versions")
     columns: dict[str, Any] = {name: pa.array([row[name] for row in rows], pa.string()) for name in names}
-    columns["findings"] = pa.array([row["findings"] for row in rows], pa.int64())
+    counted = pc.value_counts(findings.column("check_id").cast(pa.string())).to_pylist()
+    made = {row["values"]: row["counts"] for row in counted}
+    columns["findings"] = pa.array([made.get(row["check_id"], 0) for row in rows], pa.int64())
     columns["texts"] = pa.array([row["texts"] for row in rows], pa.map_(pa.string(), pa.string()))
     return conform("checks", pa.table(columns))
 
@@ -140,11 +186,11 @@ class _Bench:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
-        self._columns: dict[str, set[str]] = {}
+        self.columns: dict[str, set[str]] = {}
         for table, column in connection.execute(
             "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal"
         ).fetchall():
-            self._columns.setdefault(table, set()).add(column)
+            self.columns.setdefault(table, set()).add(column)
         evidence = connection.execute("SELECT evidence, as_of_ms IS NOT NULL FROM evidence ORDER BY 1").fetchall()
         self._timed = [number for number, timed in evidence if timed]
         self._untimed = [number for number, timed in evidence if not timed]
@@ -161,16 +207,18 @@ class _Bench:
             if not self._timed:
                 return "could_not_run", _NO_TIME, None
             reason = f"left out evidence {', '.join(map(str, self._untimed))}: {_NO_TIME}"
-        parameters = {name: policy.parameters.get(name, default) for name, default in check.parameters.items()}
+        thresholds = policy.thresholds(check)
+        numbers = [number for number, _ in thresholds]
         try:
-            return "ran", reason, self._findings(check, parameters)
+            parts = [(number, self._findings(check, parameters)) for number, parameters in thresholds]
+            return "ran", reason, _settled(check, policy, numbers, parts)
         except (duckdb.Error, pa.ArrowException) as error:
             text = " ".join(str(error).split())
             return "could_not_run", f"its query failed: {safetext.terminal(text, 300)}", None
 
     def _lack(self, check: type[Check]) -> str | None:
         for table, columns in check.needs.items():
-            have = self._columns.get(table)
+            have = self.columns.get(table)
             if have is None:
                 return f"the case has no table {table}"
             missing = [c for c in columns if c not in have]
@@ -188,6 +236,24 @@ class _Bench:
         return pa.concat_tables(found) if found else conform("findings", pa.table({}))
 
 
+def _settled(check: type[Check], policy: Policy, numbers: list[int], parts: list[tuple[int, pa.Table]]) -> pa.Table:
+    """What the check says of each queue under the rule that is meant for it, as severe as the policy wants it."""
+    if not policy.queues and check.id not in policy.severities:
+        return parts[0][1]
+    kept = []
+    for number, part in parts:
+        places = list(zip(*(part.column(c).to_pylist() for c in ("namespace", "queue")), strict=True))
+        rule = {place: policy.rule_of(numbers, *place) for place in set(places)}
+        silent = {place for place in rule if policy.silent(check.id, *place)}
+        part = part.filter(pa.array([rule[p] == number and p not in silent for p in places], pa.bool_()))
+        places = [p for p in places if rule[p] == number and p not in silent]
+        wanted = {place: policy.severity_of(check.id, *place) for place in set(places)}
+        given = pa.array([wanted[p] for p in places], pa.string())
+        severity = pc.coalesce(given, part.column("severity").cast(pa.string()))
+        kept.append(conform("findings", part.set_column(1, "severity", severity)))
+    return pa.concat_tables(kept)
+
+
 def _wrapped(check: type[Check], columns: list[str], shown: list[str]) -> str:
     """The check's SQL with certainty, details and order around it; `_m0`, `_m1`, … are the message's values as text."""
     unknown = [name for name in shown if name not in columns]
@@ -201,7 +267,10 @@ def _wrapped(check: type[Check], columns: list[str], shown: list[str]) -> str:
     if check.moving:
         whole = "(e.atomic AND e.fault IS NULL AND e.checksum IS DISTINCT FROM 'mismatch')"
         certainty = f"CASE WHEN {whole} IS NOT FALSE THEN {certainty} ELSE 'possible' END"
-    facts = [c for c in columns if c not in _PLACE and c not in _VERDICT and not c.startswith("_")]
+    told = [f'found."{c}"::{kind} AS "{c}"' if c in columns else f"NULL::{kind} AS {c}" for c, kind in _ANSWERS.items()]
+    told.append("found._same::VARCHAR AS fingerprint" if "_same" in columns else "NULL::VARCHAR AS fingerprint")
+    own = (*_PLACE, *_VERDICT, *_ANSWERS)
+    facts = [c for c in columns if c not in own and not c.startswith("_")]
     struct = ", ".join(f"'{c}': found.\"{c}\"" for c in facts)
     details = f"to_json({{{struct}}})::VARCHAR" if facts else "'{}'"
     values = "".join(f', found."{c}"::VARCHAR AS _m{i}' for i, c in enumerate(shown))
@@ -210,7 +279,8 @@ def _wrapped(check: type[Check], columns: list[str], shown: list[str]) -> str:
     order = ", ".join(f'made."{c}" NULLS FIRST' for c in _ORDER)
     return f"""
         SELECT * FROM (
-            SELECT {", ".join(picked)}, {severity} AS severity, {certainty} AS certainty, {details} AS details{values}
+            SELECT {", ".join(picked)}, {severity} AS severity, {certainty} AS certainty, {details} AS details,
+                {", ".join(told)}{values}
             FROM ({check.sql}) AS found
             LEFT JOIN evidence AS e ON e.evidence = {evidence}
             {timed}
@@ -221,9 +291,15 @@ def _wrapped(check: type[Check], columns: list[str], shown: list[str]) -> str:
 
 def _batch(check: type[Check], batch: pa.RecordBatch, shown: list[str]) -> pa.Table:
     table = pa.Table.from_batches([batch])
-    columns: dict[str, Any] = {name: table.column(name) for name in (*_PLACE, *_VERDICT, "details")}
+    columns: dict[str, Any] = {
+        name: table.column(name) for name in (*_PLACE, *_VERDICT, "details", *_ANSWERS, "fingerprint")
+    }
+    for name, otherwise in (("basis", check.basis), ("heals", check.heals), ("heals_basis", "derived")):
+        columns[name] = pc.fill_null(columns[name], otherwise)
     rows = table.num_rows
-    values = {name: _shown(table.column(f"_m{i}").combine_chunks()) for i, name in enumerate(shown)}
+    values = {
+        name: pc.fill_null(harmless(table.column(f"_m{i}"), LONGEST_VALUE), "unknown") for i, name in enumerate(shown)
+    }
     pieces: list[Any] = []
     for index, piece in enumerate(re.split(r"\{(\w+)\}", check.message)):
         pieces.append(values[piece] if index % 2 else pa.scalar(piece, pa.string()))
@@ -232,14 +308,3 @@ def _batch(check: type[Check], batch: pa.RecordBatch, shown: list[str]) -> pa.Ta
     columns["check_id"] = pa.repeat(pa.scalar(check.id), rows)
     columns["help_url"] = pa.repeat(pa.scalar(check.help_url()), rows)
     return conform("findings", pa.table(columns))
-
-
-def _shown(values: Any) -> Any:
-    """Values as a message shows them: hostile characters escaped, long ones cut, missing ones called unknown."""
-    filled = pc.fill_null(values.cast(pa.string()), "unknown")
-    harmful = pc.invert(pc.match_substring_regex(filled, rf"\A[ -~]{{0,{_VALUE_CHARACTERS}}}\z"))
-    if not pc.any(harmful).as_py():
-        return filled
-    texts = pc.filter(filled, harmful).to_pylist()
-    safe = pa.array([safetext.terminal(text, _VALUE_CHARACTERS) for text in texts], pa.string())
-    return pc.replace_with_mask(filled, harmful, safe)

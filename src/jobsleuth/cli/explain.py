@@ -31,6 +31,12 @@ def command(
                 "title": c.title,
                 "severity": c.severity,
                 "dialects": list(c.dialects),
+                "versions": c.versions,
+                "impact": c.impact,
+                "heals": c.heals,
+                "basis": c.basis,
+                "opt_in": c.opt_in,
+                "parameters": dict(c.parameters),
                 "texts": c.texts(),
                 "sql": inspect.cleandoc(c.sql),
             }
@@ -44,6 +50,10 @@ def command(
     only = checks[0]
     about = ", ".join(only.dialects) or "every library"
     output.show([((f"{only.id} {only.title}", "strong"),), ((f"{only.name} · {only.severity} · {about}", "dim"),)])
+    facts = {"Releases": only.versions, "Means": f"what it names {only.impact}", "Heals by itself": only.heals}
+    facts |= {f"Parameter {name}": f"{default:,}" for name, default in only.parameters.items()}
+    facts |= {"Runs": "only if the policy enables it"} if only.opt_in else {}
+    output.show([(), *(((f"{name}: ", "dim"), (text, "plain")) for name, text in facts.items())])
     for heading, text in only.texts().items():
         output.show([(), ((heading, "strong"),), *(((f"  {line}".rstrip(), "plain"),) for line in text.splitlines())])
     output.show(

@@ -36,6 +36,9 @@ class UndecodableMessage(Check):
     title = "A record's message cannot be decoded"
     severity = "error"
     since = "0.1.0"
+    versions = "Asynq 0.18+"
+    impact = "cannot run nor be shown, and may stop the recovery of others"
+    heals = "no"
     moving = False
     needs = {
         "jobs": ("dialect", "namespace", "queue", "job_id", "key", "state", "decode_error", "evidence", "db"),

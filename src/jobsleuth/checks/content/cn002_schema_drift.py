@@ -35,6 +35,9 @@ class SchemaDrift(Check):
     title = "Messages hold fields that no known release writes"
     severity = "info"
     since = "0.1.0"
+    versions = "Asynq 0.18+"
+    impact = "may lose fields when an older worker rewrites them"
+    heals = "no: it is no fault by itself"
     moving = False
     needs = {
         "jobs": ("dialect", "namespace", "queue", "job_id", "unknown_fields", "evidence", "db"),

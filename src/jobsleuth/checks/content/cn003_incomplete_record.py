@@ -38,6 +38,9 @@ class IncompleteRecord(Check):
     title = "A record lacks fields that every real job has"
     severity = "error"
     since = "0.1.0"
+    versions = "Bull, BullMQ, Asynq 0.18+"
+    impact = "have lost their payload and keep their id from being used again"
+    heals = "no"
     needs = {
         "jobs": (
             "dialect", "namespace", "queue", "job_id", "key", "has_record", "record_complete", "state", "name",

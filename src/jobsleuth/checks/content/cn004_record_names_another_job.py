@@ -33,6 +33,9 @@ class RecordNamesAnotherJob(Check):
     title = "A record's message names another id or queue than its key"
     severity = "error"
     since = "0.1.0"
+    versions = "Asynq 0.18+"
+    impact = "will act on another job's keys, or stay active"
+    heals = "no"
     moving = False
     dialects = ("asynq",)
     needs = {

@@ -35,6 +35,9 @@ class ChecksumNotOk(Check):
     title = "The evidence's checksum does not vouch for it"
     severity = "info"
     since = "0.1.0"
+    versions = "RDB 5+"
+    impact = "cannot vouch for what they hold"
+    heals = "no"
     moving = False
     needs = {"evidence": ("evidence", "path", "checksum", "fault")}
     sql = """

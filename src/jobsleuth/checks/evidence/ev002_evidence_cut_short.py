@@ -34,6 +34,9 @@ class EvidenceCutShort(Check):
     title = "The evidence could not be read to its end"
     severity = "error"
     since = "0.1.0"
+    versions = "all formats"
+    impact = "were not read to the end: what is missing here may be there"
+    heals = "no"
     moving = False
     needs = {"evidence": ("evidence", "path", "bytes", "fault", "fault_offset")}
     sql = """

@@ -36,6 +36,9 @@ class UnplacedKeys(Check):
     title = "Keys look like a queue's, but fit no role in it"
     severity = "info"
     since = "0.1.0"
+    versions = "all releases"
+    impact = "are named like a queue's and belong to none"
+    heals = "no: it is no fault by itself"
     moving = False
     needs = {"keys": ("dialect", "namespace", "queue", "key", "type", "role", "evidence", "db")}
     sql = """

@@ -35,6 +35,9 @@ class OddityInEvidence(Check):
     title = "The evidence was read, but something in it is odd"
     severity = "info"
     since = "0.1.0"
+    versions = "all formats"
+    impact = "have a history that the reader could not explain"
+    heals = "no"
     moving = False
     needs = {
         "warnings": ("evidence", "kind", "message", "offset", "count"),

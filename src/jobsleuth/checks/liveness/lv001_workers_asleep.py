@@ -41,6 +41,10 @@ class WorkersAsleep(Check):
     title = "Jobs are ready, nothing runs, and the wake-up marker is missing"
     severity = "warning"
     since = "0.1.0"
+    versions = "BullMQ 5+"
+    impact = "have work that starts only when somebody adds a job or a worker polls"
+    heals = "a connected worker polls again within 10 s; with none connected, no"
+    basis = "inferred"
     dialects = ("bullmq",)
     needs_time = True
     parameters = PARAMETERS

@@ -42,6 +42,9 @@ class ActiveWithoutLockOrLease(Check):
     title = "A job is active, but nobody holds it"
     severity = "error"
     since = "0.1.0"
+    versions = "Bull, BullMQ, Asynq 0.10+"
+    impact = "stay active although nobody works on them"
+    heals = "no: no release of Asynq recovers an active task without a lease"
     needs = {
         "membership": ("dialect", "namespace", "queue", "job_id", "structure", "key", "evidence", "db"),
         "workers": ("dialect", "namespace", "queue", "kind", "job_id", "evidence", "db"),

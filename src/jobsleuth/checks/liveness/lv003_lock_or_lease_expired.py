@@ -38,6 +38,9 @@ class LockOrLeaseExpired(Check):
     title = "A job is active, but its lock or lease had run out"
     severity = "error"
     since = "0.1.0"
+    versions = "Bull, BullMQ, Asynq 0.10+"
+    impact = "were interrupted, or run on beyond the time their worker was given"
+    heals = "no sign of anybody who would recover it"
     needs_time = True
     parameters = {"recovery_starts_ms": 30_000, "recovery_ends_ms": 90_000, "clock_skew_ms": 2_000}
     needs = {

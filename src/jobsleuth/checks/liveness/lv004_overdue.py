@@ -37,6 +37,10 @@ class Overdue(Check):
     title = "A job's time has come, but nobody moved it"
     severity = "warning"
     since = "0.1.0"
+    versions = "all releases"
+    impact = "are late and get later"
+    heals = "a worker or server of the queue moves it as soon as one runs"
+    basis = "derived"
     needs_time = True
     parameters = {
         "overdue_after_ms": 300_000,

@@ -35,6 +35,9 @@ class LockWithoutExpiry(Check):
     title = "A job's lock never expires"
     severity = "error"
     since = "0.1.0"
+    versions = "Bull, BullMQ"
+    impact = "can never be recovered when their worker dies"
+    heals = "no: the key outlives every worker"
     moving = False
     dialects = ("bullmq",)
     needs = {

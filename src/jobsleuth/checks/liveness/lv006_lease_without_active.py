@@ -35,6 +35,9 @@ class LeaseWithoutActive(Check):
     title = "A lease names a task that is not active"
     severity = "error"
     since = "0.1.0"
+    versions = "Asynq 0.22+"
+    impact = "make every pass of the recovery fail"
+    heals = "no: the recoverer is refused every minute"
     dialects = ("asynq",)
     needs = {
         "workers": ("dialect", "namespace", "queue", "kind", "job_id", "valid_until", "key", "evidence", "db"),

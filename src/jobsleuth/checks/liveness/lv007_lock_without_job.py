@@ -34,6 +34,9 @@ class LockWithoutJob(Check):
     title = "A live lock belongs to a job that has no record"
     severity = "warning"
     since = "0.1.0"
+    versions = "Bull, BullMQ"
+    impact = "were deleted while a worker held them: what it did is recorded nowhere"
+    heals = "the lock goes with its expiry"
     dialects = ("bullmq",)
     needs = {
         "workers": (

@@ -39,6 +39,10 @@ class NoWorkerForReadyJobs(Check):
     title = "Jobs are ready, nothing runs, and nothing shows a worker"
     severity = "warning"
     since = "0.1.0"
+    versions = "all releases"
+    impact = "have work that nobody takes"
+    heals = "a worker of the queue takes the work as soon as one runs"
+    basis = "inferred"
     needs_time = True
     parameters = PARAMETERS
     needs = NEEDS

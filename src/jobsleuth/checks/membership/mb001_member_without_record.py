@@ -40,6 +40,9 @@ class MemberWithoutRecord(Check):
     title = "An id is in a queue structure but its record is gone"
     severity = "error"
     since = "0.1.0"
+    versions = "all releases of Bull, BullMQ, Asynq 0.18+"
+    impact = "hold an id without a payload: what they were to do is lost"
+    heals = "no: a worker that reaches the id makes it a fragment of a record"
     needs = {
         "jobs": (
             "dialect", "namespace", "queue", "job_id", "job_id_bytes", "key", "has_record", "state", "evidence", "db",

@@ -41,6 +41,9 @@ class RecordInNoStructure(Check):
     title = "A job's record is in no structure: nothing will move it"
     severity = "error"
     since = "0.1.0"
+    versions = "all releases of Bull, BullMQ, Asynq 0.18+"
+    impact = "will never run and are shown nowhere"
+    heals = "no: nothing looks for records that no structure names"
     needs = {
         "jobs": (
             "dialect", "namespace", "queue", "job_id", "key", "has_record", "record_complete", "state",

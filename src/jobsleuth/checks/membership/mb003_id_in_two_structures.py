@@ -36,6 +36,9 @@ class IdInTwoStructures(Check):
     title = "One id is in two structures that exclude each other"
     severity = "error"
     since = "0.1.0"
+    versions = "all releases"
+    impact = "may run again after they ended, or twice"
+    heals = "no: each place goes its own way"
     needs = {
         "membership": (
             "dialect", "namespace", "queue", "job_id", "job_id_bytes", "structure", "decides_state", "key",

@@ -36,6 +36,9 @@ class IdTwiceInOneList(Check):
     title = "One list holds the same id more than once"
     severity = "error"
     since = "0.1.0"
+    versions = "all releases"
+    impact = "will run once for each entry"
+    heals = "no: each entry is run"
     needs = {
         "membership": (
             "dialect", "namespace", "queue", "job_id", "job_id_bytes", "structure", "kind", "position",

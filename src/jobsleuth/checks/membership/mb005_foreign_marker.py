@@ -37,6 +37,9 @@ class ForeignMarker(Check):
     title = "A wake-up entry that this release does not write"
     severity = "warning"
     since = "0.1.0"
+    versions = "BullMQ 5+ for members of `marker`, 2.0 to 4.18 for entries of lists"
+    impact = "are no jobs: counts that take them for jobs are wrong"
+    heals = "BullMQ 5+ drops old list entries when it meets them; foreign members stay"
     dialects = ("bullmq",)
     needs = {
         "membership": ("dialect", "namespace", "queue", "job_id", "structure", "kind", "key", "evidence", "db"),

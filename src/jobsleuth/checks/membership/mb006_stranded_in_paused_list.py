@@ -38,6 +38,9 @@ class StrandedInPausedList(Check):
     title = "Jobs in a paused list that nobody serves or that will be overwritten"
     severity = "error"
     since = "0.1.0"
+    versions = "Bull, BullMQ 1.0 to 5.81; the first state also 6.x"
+    impact = "wait where no worker looks, or will be lost at the next pause or resume"
+    heals = "no: only a resume moves the list"
     dialects = ("bullmq",)
     needs = {
         "membership": ("dialect", "namespace", "queue", "job_id", "structure", "key", "evidence", "db"),

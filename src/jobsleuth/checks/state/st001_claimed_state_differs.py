@@ -38,6 +38,9 @@ class ClaimedStateDiffers(Check):
     title = "A record claims another state than the structure it is in"
     severity = "error"
     since = "0.1.0"
+    versions = "Asynq 0.18+"
+    impact = "cannot be looked up, run or deleted by their id"
+    heals = "no: the record is rewritten only when the task moves again"
     dialects = ("asynq",)
     needs = {
         "jobs": (

@@ -33,6 +33,9 @@ class UniqueLockWithoutExpiry(Check):
     title = "A uniqueness lock never expires"
     severity = "error"
     since = "0.1.0"
+    versions = "Asynq, all releases with unique tasks"
+    impact = "keep equal tasks out for ever"
+    heals = "only when the holder ends: the library then deletes the key"
     moving = False
     dialects = ("asynq",)
     needs = {

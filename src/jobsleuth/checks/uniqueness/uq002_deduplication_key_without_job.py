@@ -34,6 +34,9 @@ class DeduplicationKeyWithoutJob(Check):
     title = "A deduplication key points to a job that does not exist"
     severity = "error"
     since = "0.1.0"
+    versions = "BullMQ 5.11+, Bull 4.15+"
+    impact = "drop new jobs silently"
+    heals = "no: before 6.3.10 nothing looks whether the owner lives"
     dialects = ("bullmq",)
     needs = {
         "relations": (

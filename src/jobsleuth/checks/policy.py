@@ -1,0 +1,104 @@
+"""How strictly to judge: which checks, how severe, which thresholds, what is accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from jobsleuth.checks.base import Check, Severity
+
+
+@dataclass(frozen=True)
+class QueueRule:
+    """Settings for some queues; of several rules that fit a queue the last one that says something decides.
+
+    Attributes:
+        queue: name of the queue, `*` and `?` as in file names.
+        namespace: likewise; BullMQ's prefix, `asynq`.
+        off: ids of checks that say nothing about these queues.
+        severities: check id → severity of its findings about them.
+        parameters: thresholds by name.
+    """
+
+    queue: str
+    namespace: str = "*"
+    off: frozenset[str] = frozenset()
+    severities: Mapping[str, Severity] = field(default_factory=dict)
+    parameters: Mapping[str, int] = field(default_factory=dict)
+
+    def fits(self, namespace: str | None, queue: str | None) -> bool:
+        """Whether it speaks of the queue; of findings about no queue no rule does."""
+        return queue is not None and fnmatchcase(queue, self.queue) and fnmatchcase(namespace or "", self.namespace)
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A known finding: not reported while it holds.
+
+    Attributes:
+        reason: why it is accepted, for people.
+        until_ms: Unix ms at which it ends, held against the snapshot's time; None: never. Where the snapshot's time is
+            not known, one that ends hides nothing.
+    """
+
+    reason: str
+    until_ms: int | None = None
+
+    def holds_at(self, as_of_ms: int | None) -> bool:
+        """Whether it still holds for a snapshot of that time."""
+        return self.until_ms is None or (as_of_ms is not None and as_of_ms < self.until_ms)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How strictly to judge.
+
+    Attributes:
+        parameters: thresholds by name, instead of the checks' defaults, e.g. `{"overdue_after_ms": 60_000}`.
+        off: ids of checks that are not run.
+        on: ids of checks that run only if wanted.
+        severities: check id → severity of all its findings.
+        queues: settings for some queues.
+        accepted: fingerprint → known finding.
+    """
+
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    off: frozenset[str] = frozenset()
+    on: frozenset[str] = frozenset()
+    severities: Mapping[str, Severity] = field(default_factory=dict)
+    queues: tuple[QueueRule, ...] = ()
+    accepted: Mapping[str, Accepted] = field(default_factory=dict)
+
+    def runs(self, check: type[Check]) -> bool:
+        """Whether the check is to be run at all."""
+        return check.id not in self.off and (not check.opt_in or check.id in self.on)
+
+    def thresholds(self, check: type[Check]) -> list[tuple[int, dict[str, int]]]:
+        """(number of the rule, -1 for all other queues; thresholds) of each run that the check needs."""
+
+        def picked(given: Mapping[str, int]) -> dict[str, int]:
+            return {name: value for name, value in given.items() if name in check.parameters}
+
+        base = {**check.parameters, **picked(self.parameters)}
+        found = [(-1, base)]
+        for number, rule in enumerate(self.queues):
+            own = picked(rule.parameters)
+            if own:
+                found.append((number, {**base, **own}))
+        return found
+
+    def rule_of(self, numbers: list[int], namespace: str | None, queue: str | None) -> int:
+        """The last of these rules that fits the queue, -1 where none does."""
+        return next((n for n in reversed(numbers) if n >= 0 and self.queues[n].fits(namespace, queue)), -1)
+
+    def severity_of(self, check_id: str, namespace: str | None, queue: str | None) -> Severity | None:
+        """The severity that the policy gives such a finding, None where it says nothing."""
+        for rule in reversed(self.queues):
+            if check_id in rule.severities and rule.fits(namespace, queue):
+                return rule.severities[check_id]
+        return self.severities.get(check_id)
+
+    def silent(self, check_id: str, namespace: str | None, queue: str | None) -> bool:
+        """Whether the check is switched off for the queue."""
+        return any(check_id in rule.off and rule.fits(namespace, queue) for rule in self.queues)

@@ -1,0 +1,26 @@
+"""Values of the evidence as sentences show them: hostile characters escaped, long ones cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobsleuth import safetext
+
+LONGEST_VALUE = 120
+"""Characters of one value in a message; `details` has it whole."""
+LONGEST_SENTENCE = 400
+
+
+def harmless(values: Any, longest: int) -> Any:
+    """Text with control and direction characters escaped and cut to `longest`; null stays null."""
+    texts = values.cast(pa.string())
+    texts = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+    harmful = pc.fill_null(pc.invert(pc.match_substring_regex(texts, rf"\A[ -~]{{0,{longest}}}\z")), False)
+    if not pc.any(harmful).as_py():
+        return texts
+    found = pc.filter(texts, harmful).to_pylist()
+    safe = pa.array([safetext.terminal(text, longest) for text in found], pa.string())
+    return pc.replace_with_mask(texts, harmful, safe)
