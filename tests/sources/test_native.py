@@ -793,4 +793,4 @@ def test_stub_says_what_the_module_has() -> None:
             assert [p.name for p in signature] == [a.arg for a in stub.args.args], stub.name
             assert sum(p.default is not p.empty for p in signature) == len(stub.args.defaults), stub.name
             compared += 1
-    assert compared == 16
+    assert compared >= 19

@@ -228,7 +228,7 @@ def test_a_bomb_of_no_snapshot_is_refused_at_once(
 ) -> None:
     """64 MB of zeros: judged by their first bytes, before anything is written."""
     written: list[int] = []
-    monkeypatch.setattr(spool._Target, "write", lambda self, piece: written.append(len(piece)))
+    monkeypatch.setattr(spool.Target, "write", lambda self, piece: written.append(len(piece)))
     refused(given(tmp_path, gzip.compress(bytes(64 << 20))), room)
     assert written == []
 

@@ -41,14 +41,15 @@ class EvidenceInfo:
         bytes: size of that file.
         inner: `compression`, and `sha256` and `bytes` of what was in it; None: the file was not compressed.
         streamed: it came through standard input or a pipe, and cannot be read a second time.
-        format: `rdb`, …
+        format: `rdb`, `keyspace-ndjson`, …
         format_version: the format's own version number.
         family: `redis` or `valkey` where the file tells, else None.
         magic: the first bytes as text.
         redis_version: server version the file names, or None.
         aux: AUX fields as text.
-        as_of_ms: moment the evidence shows, Unix ms; None: unknown.
-        as_of_source: `ctime`, `option` or `unknown`.
+        as_of_ms: moment the evidence shows, Unix ms; of an interval its end; None: unknown.
+        as_of_from_ms: beginning of that interval, where the evidence is smeared over time; else None.
+        as_of_source: `ctime`, `export`, `window`, `annotation`, `option` or `unknown`.
         atomic: whether it shows one instant.
         checksum: `status` (`ok`, `mismatch`, `absent`, `unverified`, …) and what belongs to it.
         counts: what was met: keys, databases, opcodes, …
@@ -71,6 +72,7 @@ class EvidenceInfo:
     redis_version: str | None = None
     aux: dict[str, str] = field(default_factory=dict)
     as_of_ms: int | None = None
+    as_of_from_ms: int | None = None
     as_of_source: str = "unknown"
     atomic: bool = True
     checksum: dict[str, Any] = field(default_factory=dict)

@@ -11,10 +11,14 @@ class AsOf:
 
     Attributes:
         ms: the moment (for an interval its end); None when the evidence does not say and the user did not either.
-        source: where it comes from: `ctime` (RDB AUX field, whole seconds), `option`, or `unknown`.
+        source: where it comes from: `ctime` (RDB AUX field, whole seconds), `export` (an export says it), `window` (the
+            end of the time that an export took), `annotation` (the last time noted in an append-only file), `option`,
+            or `unknown`.
         atomic: whether the evidence shows one instant (an RDB does).
+        from_ms: beginning of the interval where the evidence is smeared over time; else None.
     """
 
     ms: int | None
     source: str
     atomic: bool = True
+    from_ms: int | None = None

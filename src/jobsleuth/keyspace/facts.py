@@ -30,10 +30,10 @@ class EvidenceFacts:
     Attributes:
         path: as the user gave it.
         bytes: size of the file.
-        format: `rdb`.
-        format_version: number in its header.
-        family: `redis` or `valkey`.
-        magic: the header's nine bytes as text.
+        format: `rdb`, `keyspace-ndjson`, …
+        format_version: the format's own version number; None: it has none.
+        family: `redis` or `valkey`; None: it does not say.
+        magic: the nine bytes of an RDB header as text; None: it has none.
         aux: AUX fields, in file order; a repeated name keeps its last value.
         checksum: `status` (ok, absent, disabled, mismatch, unverified) and, where known, `stored` and `computed`.
         counts: keys, expires and so on, as read.
@@ -47,9 +47,9 @@ class EvidenceFacts:
     path: str
     bytes: int
     format: str
-    format_version: int
-    family: str
-    magic: str
+    format_version: int | None
+    family: str | None
+    magic: str | None
     aux: dict[str, str]
     checksum: dict[str, Any]
     counts: dict[str, int]

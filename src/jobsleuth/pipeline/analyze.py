@@ -23,8 +23,10 @@ from jobsleuth.sources import (
     DEFAULT_MAX_VALUE_BYTES,
     STANDARD_INPUT,
     RdbKeyspace,
+    ReadOptions,
     Snapshot,
     SpoolOptions,
+    open_keyspace,
     snapshot,
 )
 
@@ -82,15 +84,24 @@ def analyze(evidence: Sequence[Path], out: Path, options: AnalyzeOptions, progre
         JobsleuthError: unusable evidence or output; nothing is left behind.
     """
     if not evidence:
-        raise UsageError("no evidence given", hint="name at least one RDB file")
+        raise UsageError("no evidence given", hint="name at least one file")
     _require_different_files(evidence)
-    spool = SpoolOptions(options.tmpdir, options.max_spool_bytes)
+    reading = ReadOptions(
+        salvage=options.salvage,
+        as_of_ms=options.as_of_ms,
+        max_value_bytes=options.max_value_bytes,
+        threads=options.threads,
+        spool=SpoolOptions(options.tmpdir, options.max_spool_bytes),
+    )
     with CaseWriter(out, options.force) as writer, ThreadPoolExecutor(1) as hasher:
         infos: list[EvidenceInfo] = []
         for number, path in enumerate(evidence):
             unpack = _stage(progress, "unpack")
-            with snapshot(path, spool=spool, salvage=options.salvage, progress=unpack) as source:
-                info = _read(number, source, writer, hasher, options, progress)
+            with (
+                snapshot(path, spool=reading.spool, salvage=options.salvage, progress=unpack) as source,
+                open_keyspace(source, reading, progress=progress) as keyspace,
+            ):
+                info = _read(number, source, keyspace, writer, hasher, options, progress)
             _require_new_content(info, infos)
             infos.append(info)
         manifest = Manifest(
@@ -110,19 +121,12 @@ def analyze(evidence: Sequence[Path], out: Path, options: AnalyzeOptions, progre
 def _read(
     number: int,
     source: Snapshot,
+    keyspace: RdbKeyspace,
     writer: CaseWriter,
     hasher: ThreadPoolExecutor,
     options: AnalyzeOptions,
     progress: Progress | None,
 ) -> EvidenceInfo:
-    keyspace = RdbKeyspace.open(
-        source,
-        salvage=options.salvage,
-        as_of_ms=options.as_of_ms,
-        max_value_bytes=options.max_value_bytes,
-        threads=options.threads,
-        progress=_stage(progress, "index"),
-    )
     hashed: Future[Fingerprint] | None = None
     if source.sha256 is None:
         # The hash needs the whole file once more; it runs beside the decoding, from the page cache.
@@ -170,6 +174,7 @@ def _read(
         redis_version=facts.server_version,
         aux=facts.aux,
         as_of_ms=keyspace.as_of.ms,
+        as_of_from_ms=keyspace.as_of.from_ms,
         as_of_source=keyspace.as_of.source,
         atomic=keyspace.as_of.atomic,
         checksum=facts.checksum,

@@ -1,6 +1,7 @@
 """Evidence in, keyspace out: one file per kind of evidence."""
 
 from jobsleuth.sources.cat import write_keyspace
+from jobsleuth.sources.converted import ConvertedKeyspace, ReadOptions, open_keyspace
 from jobsleuth.sources.crosscheck import Crosscheck, crosscheck
 from jobsleuth.sources.rdb import DEFAULT_MAX_VALUE_BYTES, RdbKeyspace
 from jobsleuth.sources.spool import STANDARD_INPUT, Snapshot, SpoolOptions, snapshot
@@ -8,11 +9,14 @@ from jobsleuth.sources.spool import STANDARD_INPUT, Snapshot, SpoolOptions, snap
 __all__ = [
     "DEFAULT_MAX_VALUE_BYTES",
     "STANDARD_INPUT",
+    "ConvertedKeyspace",
     "Crosscheck",
     "RdbKeyspace",
+    "ReadOptions",
     "Snapshot",
     "SpoolOptions",
     "crosscheck",
+    "open_keyspace",
     "snapshot",
     "write_keyspace",
 ]

@@ -5,11 +5,13 @@ from typing import Protocol, final
 
 __all__ = [
     "ArrowStream",
+    "Conversion",
     "Fault",
     "Index",
     "__version__",
     "cat",
     "cat_dump",
+    "convert_ndjson",
     "cut",
     "find_prefix",
     "find_suffix",
@@ -55,6 +57,33 @@ class Index:
     def elements(self, rows: _Streamable, threads: int, batch_bytes: int) -> ArrowStream: ...
     def strings(self, rows: _Streamable, limit: int | None, threads: int, batch_bytes: int) -> ArrowStream: ...
     def stream_entries(self, rows: _Streamable, projection: str, threads: int, batch_bytes: int) -> ArrowStream: ...
+
+@final
+class Conversion:
+    """What came of other evidence that was written as a snapshot."""
+
+    def info(self) -> str:
+        """JSON: keys, replaced (keys that came again), warnings [{kind, message, offset, count}], fault {kind, message,
+        offset} | null, and what the kind of evidence says of itself: redis_version, started_at_ms, finished_at_ms,
+        as_of_ms, seen_at_ms, atomic."""
+
+    def origins(self) -> ArrowStream:
+        """Three columns, a row per key of the snapshot: `offset` and `nbytes` uint64 (where the evidence has the key),
+        `encoding` dictionary<string> (null: not told)."""
+
+def convert_ndjson(
+    path: str,
+    spool: str,
+    salvage: bool,
+    max_value_bytes: int,
+    max_spool_bytes: int,
+    progress: Callable[[int, int], None] | None,
+) -> Conversion:
+    """Writes keyspace NDJSON as a snapshot into the existing file `spool`.
+
+    Raises:
+        Fault: no export of version 1; a broken line, unless salvaged; `spool` would pass its size.
+    """
 
 def index(path: str, salvage: bool, max_value_bytes: int, progress: Callable[[int, int], None] | None) -> Index: ...
 def cat(path: str, out: str | None, max_value_bytes: int) -> str:

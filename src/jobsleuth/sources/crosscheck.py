@@ -127,9 +127,10 @@ def crosscheck(
     with snapshot(evidence, spool=spool, salvage=True, progress=stage("unpack")) as source:
         ours = RdbKeyspace.open(source, salvage=True, progress=stage("index"))
         facts = ours.facts
-        if facts.family != "redis" or facts.format_version > NEWEST:
+        if facts.family != "redis" or facts.format_version is None or facts.format_version > NEWEST:
+            magic = safetext.terminal(facts.magic or "")
             raise EvidenceError(
-                f"is {safetext.terminal(facts.magic)}, and rdbtools reads RDB versions up to {NEWEST}",
+                f"is {magic}, and rdbtools reads RDB versions up to {NEWEST}",
                 file=source.shown,
                 hint="a second opinion on newer files: load a copy into a scratch server of that version",
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from jobsleuth import safetext
 from jobsleuth.errors import EvidenceError
 from jobsleuth.sources.compression import recognise
@@ -19,27 +21,37 @@ _OTHER_KINDS: tuple[tuple[int, bytes, str, str], ...] = (
         "probably an append-only file",
         "take a snapshot (BGSAVE) or load the file into a scratch server and save it",
     ),
-    (0, b"{", "JSON, not a snapshot", "give the RDB file itself"),
+    (0, b"{", "JSON of an unknown kind", "give the RDB file itself, or an export that docs/evidence.md names"),
     (0, b"PAR1", "a Parquet file", "give the RDB file itself"),
 )
 
+EvidenceKind = Literal["rdb", "keyspace-ndjson"]
+"""Kinds of evidence that can be read.
 
-def require_rdb(head: bytes, file: str, inside: str | None = None) -> None:
-    """Makes sure that bytes begin an RDB file, bare or in the frame of a replication stream.
+rdb              a snapshot, bare or in the frame of a replication stream
+keyspace-ndjson  an export of version 1, see docs/formats.md
+"""
+_KEYSPACE = b'"jobsleuth-keyspace"'
+
+
+def evidence_kind(head: bytes, file: str, inside: str | None = None) -> EvidenceKind:
+    """The kind of evidence that begins with these bytes.
 
     Args:
-        head: the first bytes, 512 or all there are.
+        head: the first bytes, 1,024 or all there are.
         file: the evidence as errors name it.
         inside: name of the compression that `head` was unpacked from; None: it is the evidence itself.
 
     Raises:
-        EvidenceError: they do not; the message says what they look like instead.
+        EvidenceError: none that can be read; the message says what they look like instead.
     """
     where = f"what is in the {inside} file " if inside else ""
     if not head:
         raise EvidenceError(f"{where}is empty", file=file, offset=0, hint="the copy may have failed; compare its size")
     if head.startswith((b"REDIS", b"VALKEY", b"$")):
-        return
+        return "rdb"
+    if head.lstrip().startswith(b"{") and _KEYSPACE in head.lstrip().partition(b"\n")[0]:
+        return "keyspace-ndjson"
     again = recognise(head)
     if again is not None:
         raise EvidenceError(
@@ -58,3 +70,13 @@ def require_rdb(head: bytes, file: str, inside: str | None = None) -> None:
         offset=0,
         hint="give a dump.rdb",
     )
+
+
+def require_rdb(kind: EvidenceKind, file: str) -> None:
+    """Raises EvidenceError where the evidence is no snapshot."""
+    if kind != "rdb":
+        raise EvidenceError(f"is no RDB file: it is {NAMES[kind]}", file=file, offset=0, hint="give a dump.rdb")
+
+
+NAMES: dict[EvidenceKind, str] = {"rdb": "a snapshot", "keyspace-ndjson": "a keyspace export"}
+"""The kinds in words."""

@@ -16,11 +16,13 @@ import pyarrow as pa
 from jobsleuth.errors import EvidenceError
 from jobsleuth.keyspace import AsOf, EvidenceFacts, Projected, Remark, Rows, projection_json
 from jobsleuth.sources import _native
+from jobsleuth.sources.detect import require_rdb
 from jobsleuth.sources.spool import Snapshot, plain
 
 DEFAULT_MAX_VALUE_BYTES = 2 << 30
 """One decoded string may not be larger than this; the largest a stock server stores is 512 MiB."""
-_BATCH_BYTES = 8 << 20
+_BATCH_BYTES = 32 << 20
+"""Enough for what one decoding task yields, unless it unfolds to much more than it takes in the file."""
 _Number = TypeVar("_Number", np.int32, np.int64)
 _VALUES_TOLD = 1000
 _SALVAGE_HINT = "what came before it can be read: add --salvage"
@@ -28,8 +30,10 @@ _SALVAGE_HINT = "what came before it can be read: add --salvage"
 
 def evidence_error(fault: _native.Fault, source: Snapshot) -> EvidenceError:
     """The core's fault as an error that names the evidence."""
-    _kind, message, offset, salvageable = fault.args
+    kind, message, offset, salvageable = fault.args
     hint = _SALVAGE_HINT if salvageable else None
+    if kind == "limit" and "one string" in message:
+        hint = "a larger --max-value-bytes lets it pass, with as much memory"
     return EvidenceError(source.placed(message), file=source.shown, offset=offset, hint=hint)
 
 
@@ -70,6 +74,7 @@ class RdbKeyspace:
             EvidenceError: not an RDB file, cut short, corrupt, of an unknown version, or a wrong checksum.
         """
         source = evidence if isinstance(evidence, Snapshot) else plain(evidence)
+        require_rdb(source.kind, source.shown)
         try:
             index = _native.index(os.fspath(source.path), salvage, max_value_bytes, progress)
         except _native.Fault as fault:

@@ -17,7 +17,7 @@ from typing import IO, BinaryIO
 from jobsleuth.errors import EvidenceError
 from jobsleuth.keyspace import Remark
 from jobsleuth.sources.compression import HEAD, Damage, Tape, Unpacking, declared_size, recognise
-from jobsleuth.sources.detect import require_rdb
+from jobsleuth.sources.detect import EvidenceKind, evidence_kind, require_rdb
 
 STANDARD_INPUT = "-"
 """The evidence path that means it."""
@@ -43,6 +43,7 @@ class Snapshot:
         sha256: hash of the evidence as given; None: not taken, because it is read where it lies.
         inner_sha256: hash of what was in the compressed evidence; None: it was not compressed.
         remarks: what was odd about the compressed data.
+        kind: what the plain file is.
     """
 
     given: str
@@ -54,6 +55,7 @@ class Snapshot:
     sha256: str | None = None
     inner_sha256: str | None = None
     remarks: tuple[Remark, ...] = ()
+    kind: EvidenceKind = "rdb"
 
     @property
     def shown(self) -> str:
@@ -86,7 +88,7 @@ def plain(evidence: Path) -> Snapshot:
     """
     with _opened(evidence) as file:
         shown = _shown(os.fspath(evidence))
-        require_rdb(Tape(file, shown).peek(HEAD), shown)
+        require_rdb(evidence_kind(Tape(file, shown).peek(HEAD), shown), shown)
         size = os.fstat(file.fileno()).st_size
     return Snapshot(os.fspath(evidence), evidence, size, size)
 
@@ -135,16 +137,18 @@ def _readable(
     head = tape.peek(HEAD)
     compression = recognise(head)
     if compression is None:
-        require_rdb(head, shown)
+        kind = evidence_kind(head, shown)
         if not streamed:
-            return Snapshot(given, evidence, status.st_size, status.st_size)
+            return Snapshot(given, evidence, status.st_size, status.st_size, kind=kind)
     size = 0 if streamed else status.st_size
     expected = None
     if compression is not None:
         tail = b"" if streamed else os.pread(file.fileno(), 4, max(0, size - 4))
         expected = declared_size(compression, head, tail, size)
-    target = stack.enter_context(_temporary(shown, spool, expected or 0))
-    remarks = _fill(target, tape, compression, salvage, (lambda n: progress(n, size)) if progress and size else None)
+    target = stack.enter_context(temporary(shown, spool, expected or 0))
+    kind, remarks = _fill(
+        target, tape, compression, salvage, (lambda n: progress(n, size)) if progress and size else None
+    )
     sha256, count = tape.finish()
     if not streamed:
         _require_unchanged(evidence, status)
@@ -158,18 +162,20 @@ def _readable(
         sha256=sha256,
         inner_sha256=target.sha256() if compression else None,
         remarks=remarks,
+        kind=kind,
     )
 
 
 def _fill(
-    target: _Target, tape: Tape, compression: str | None, salvage: bool, progress: Callable[[int], None] | None
-) -> tuple[Remark, ...]:
-    """Spools everything; what was odd about the compressed data."""
+    target: Target, tape: Tape, compression: str | None, salvage: bool, progress: Callable[[int], None] | None
+) -> tuple[EvidenceKind, tuple[Remark, ...]]:
+    """Spools everything; what it is, and what was odd about the compressed data."""
     pieces: Iterable[bytes] = iter(lambda: tape.read(_BLOCK), b"")
     unpacking = None
     if compression is not None:
         pieces = unpacking = Unpacking(compression, tape)
     first: bytes | None = b""
+    kind: EvidenceKind = "rdb"
     remarks = []
     told = 0
     try:
@@ -179,7 +185,7 @@ def _fill(
                 first += piece
                 if len(first) < HEAD:
                     continue
-                require_rdb(first, tape.shown, compression)
+                kind = evidence_kind(first, tape.shown, compression)
                 piece, first = first, None
             target.write(piece)
             if progress is not None and tape.offset - told >= _BLOCK:
@@ -191,21 +197,21 @@ def _fill(
         if not salvage or not something:
             hint = damage.hint or (_SALVAGE_HINT if something else None)
             raise EvidenceError(message, file=tape.shown, offset=damage.offset, hint=hint) from None
-        kind = "compression_cut_short" if damage.cut_short else "compression_damaged"
+        how = "compression_cut_short" if damage.cut_short else "compression_damaged"
         unpacked = target.written + len(first or b"")
-        remarks.append(Remark(kind, f"{message}; {unpacked:,} bytes could be unpacked", damage.offset))
+        remarks.append(Remark(how, f"{message}; {unpacked:,} bytes could be unpacked", damage.offset))
     if first is not None:
-        require_rdb(first, tape.shown, compression)
+        kind = evidence_kind(first, tape.shown, compression)
         target.write(first)
     target.flush()
     if unpacking is not None and unpacking.trailing:
         count = unpacking.trailing
         message = f"{count:,} bytes behind the {compression} data belong to nothing"
         remarks.append(Remark("compression_trailing_bytes", message, tape.offset - count, count))
-    return tuple(remarks)
+    return kind, tuple(remarks)
 
 
-class _Target:
+class Target:
     """The temporary file while it is written: counted, hashed, and never larger than it may be."""
 
     def __init__(self, file: IO[bytes], path: Path, shown: str, folder: Path, most: int | None) -> None:
@@ -237,6 +243,12 @@ class _Target:
     def sha256(self) -> str:
         return self._sha256.hexdigest()
 
+    @property
+    def room(self) -> int:
+        """Bytes that this file may grow to, as things are now."""
+        free = max(0, shutil.disk_usage(self._folder).free - RESERVE) + self.written
+        return free if self._most is None else min(free, self._most)
+
     def require_room(self, count: int) -> None:
         """Makes sure that `count` more bytes may be written.
 
@@ -264,7 +276,7 @@ class _Target:
 
 
 @contextmanager
-def _temporary(shown: str, spool: SpoolOptions, expected: int) -> Iterator[_Target]:
+def temporary(shown: str, spool: SpoolOptions, expected: int) -> Iterator[Target]:
     """A temporary file for `expected` bytes or more; gone when the block ends.
 
     On Linux it has no name from the start, so that not even a killed process leaves evidence behind.
@@ -282,7 +294,7 @@ def _temporary(shown: str, spool: SpoolOptions, expected: int) -> Iterator[_Targ
                 path = unnamed
         except OSError as error:
             raise _unwritable(error, folder) from error
-        target = _Target(file, path, shown, folder, spool.max_bytes)
+        target = Target(file, path, shown, folder, spool.max_bytes)
         target.require_room(expected)
         yield target
 

@@ -1,0 +1,151 @@
+"""Evidence that is no snapshot, as the temporary snapshot that was made of it.
+
+There is one reader of values. An export or a file of commands is first written as an RDB file that lives as long as the
+run; what it says of itself, and what got lost on the way, comes from the conversion and not from that file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from jobsleuth.keyspace import AsOf, EvidenceFacts, Remark
+from jobsleuth.sources import _native
+from jobsleuth.sources.rdb import DEFAULT_MAX_VALUE_BYTES, RdbKeyspace, evidence_error
+from jobsleuth.sources.spool import Snapshot, SpoolOptions, temporary
+
+_ORIGINS = ("offset", "nbytes", "encoding")
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How evidence is read.
+
+    Attributes:
+        salvage: keep what stands before a fault.
+        as_of_ms: the evidence's time, instead of its own, Unix ms.
+        max_value_bytes: refuse a string larger than this.
+        threads: decoding threads; None: one per core.
+        spool: where temporary files go.
+    """
+
+    salvage: bool = False
+    as_of_ms: int | None = None
+    max_value_bytes: int = DEFAULT_MAX_VALUE_BYTES
+    threads: int | None = None
+    spool: SpoolOptions = field(default_factory=SpoolOptions)
+
+
+class ConvertedKeyspace(RdbKeyspace):
+    """A keyspace read from a temporary snapshot; its description is that of the evidence it was made of."""
+
+    def __init__(self, source: Snapshot, index: _native.Index, made: _native.Conversion, options: ReadOptions) -> None:
+        super().__init__(source, index, threads=options.threads)
+        told = json.loads(made.info())
+        self.facts = _facts(source, told, self.facts)
+        self._as_of = _as_of(told, options.as_of_ms)
+        self._made = made
+
+    @cached_property
+    def keys(self) -> pa.Table:
+        """As :attr:`Keyspace.keys`; `offset` and `nbytes` are those of the key in the evidence, `encoding` what the
+        evidence says of it; null where it has no place, or says nothing."""
+        keys = pa.table(self._index.keys())
+        origins = pa.table(self._made.origins())
+        for name in _ORIGINS:
+            at = keys.schema.get_field_index(name)
+            keys = keys.set_column(at, keys.schema.field(at).with_nullable(True), origins.column(name))
+        return keys
+
+
+@contextmanager
+def open_keyspace(
+    source: Snapshot,
+    options: ReadOptions | None = None,
+    *,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Iterator[RdbKeyspace]:
+    """The keyspace of any evidence, for the time of the block.
+
+    Args:
+        source: what :func:`jobsleuth.sources.snapshot` made readable.
+        options: how to read it.
+        progress: called now and then with (`convert` or `index`, bytes done, bytes in all).
+
+    Raises:
+        EvidenceError: it is damaged, cut short (an export that is cut short is read as far as it goes), of an unknown
+            version, or there is no room for the temporary snapshot.
+    """
+    options = options or ReadOptions()
+
+    def stage(name: str) -> Callable[[int, int], None] | None:
+        return None if progress is None else lambda done, total: progress(name, done, total)
+
+    if source.kind == "rdb":
+        yield RdbKeyspace.open(
+            source,
+            salvage=options.salvage,
+            as_of_ms=options.as_of_ms,
+            max_value_bytes=options.max_value_bytes,
+            threads=options.threads,
+            progress=stage("index"),
+        )
+        return
+    with temporary(source.shown, options.spool, source.size) as target:
+        try:
+            made = _native.convert_ndjson(
+                os.fspath(source.path),
+                os.fspath(target.path),
+                options.salvage,
+                options.max_value_bytes,
+                target.room,
+                stage("convert"),
+            )
+            index = _native.index(os.fspath(target.path), False, options.max_value_bytes, stage("index"))
+        except _native.Fault as fault:
+            raise evidence_error(fault, source) from None
+        yield ConvertedKeyspace(source, index, made, options)
+
+
+def _facts(source: Snapshot, told: dict[str, Any], spooled: EvidenceFacts) -> EvidenceFacts:
+    """What the evidence says of itself, with the counts of the snapshot that was made of it."""
+    read = [Remark(w["kind"], w["message"], w.get("offset"), w.get("count")) for w in told["warnings"]]
+    kept = [r for r in spooled.remarks if r.kind in ("empty_key", "odd_database", "expiry_off_the_calendar")]
+    hints = ("hint_keys", "hint_expires")
+    version = told.get("redis_version")
+    return replace(
+        spooled,
+        format=source.kind,
+        format_version=1,
+        family=None,
+        magic=None,
+        aux={} if version is None else {"redis-ver": version},
+        checksum={"status": "absent", "stored": None, "computed": None},
+        databases={
+            db: {name: count for name, count in found.items() if name not in hints}
+            for db, found in spooled.databases.items()
+        },
+        remarks=[*source.remarks, *read, *(replace(r, offset=None) for r in kept)],
+        fault=told["fault"],
+    )
+
+
+def _as_of(told: dict[str, Any], as_of_ms: int | None) -> AsOf:
+    """The moment an export shows: the one it tells, else the end of the time it took."""
+    atomic = bool(told["atomic"])
+    begun, ended = told["started_at_ms"], told["finished_at_ms"]
+    if as_of_ms is not None:
+        return AsOf(as_of_ms, "option", atomic, None if atomic else begun)
+    if atomic:
+        moment = told["as_of_ms"]
+        return AsOf(moment, "unknown" if moment is None else "export")
+    last = max((ms for ms in (ended, told["seen_at_ms"], begun) if ms is not None), default=None)
+    moment = last if told["as_of_ms"] is None else told["as_of_ms"]
+    return AsOf(moment, "unknown" if moment is None else "window", False, begun)
