@@ -10,6 +10,8 @@ mod cells;
 mod elements;
 mod error;
 mod extract;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod index;
 mod json;
 mod lookup;
@@ -28,7 +30,7 @@ pub use affix::{Prefixes, Suffixes, cut, find_prefix, find_suffix};
 pub use error::{Error, Result};
 pub use extract::{Batches, Options, elements, records, stream_entries, strings};
 pub use index::{Indexed, index};
-pub use lookup::Lookup;
+pub use lookup::{Lookup, Spelled};
 pub use projection::Projection;
 pub use source::Source;
 pub use summary::{FaultFacts, Summary, kind_of, message_of, offset_of, salvageable};
