@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import tempfile
 from pathlib import Path
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from jobsleuth import safetext
 from jobsleuth.case.manifest import Manifest
+from jobsleuth.case.signals import VIEWS
 from jobsleuth.errors import CaseError
 
 MEMORY_LIMIT = "1GB"
@@ -75,11 +77,20 @@ def connect(path: Path, tables: dict[str, list[Path]], manifest: Manifest) -> du
             )
         _store(connection, "evidence", _evidence(manifest))
         _store(connection, "warnings", _warnings(manifest))
+        if "jobs" in tables:
+            _signals(connection)
     except duckdb.Error as error:
         connection.close()
         text = safetext.terminal(" ".join(str(error).split()), 300)
         raise CaseError(f"the case cannot be read: {text}", file=str(path)) from error
     return connection
+
+
+def _signals(connection: duckdb.DuckDBPyConnection) -> None:
+    for view in VIEWS:
+        # A case that lacks a column lacks the signals made of it; its tables are as good as ever.
+        with contextlib.suppress(duckdb.BinderException):
+            connection.execute(f'CREATE VIEW "{view.name}" AS {view.sql}')
 
 
 def _store(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
