@@ -20,11 +20,15 @@ def command(
     job_id: Annotated[str, typer.Argument(metavar="ID", help="Job id.", show_default=False)],
     queue: Annotated[str | None, typer.Option("--queue", help="Queue name, or namespace/queue.")] = None,
     namespace: Annotated[str | None, typer.Option("--namespace", help="BullMQ prefix, or asynq.")] = None,
+    decode_raw: Annotated[
+        bool,
+        typer.Option("--decode-raw", help="Also show payload, result and unread bytes as protobuf and MessagePack."),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Tell one job's story: record, where its id is, lock and holder, kin, schedule, events, findings."""
     from jobsleuth.case import open_case
-    from jobsleuth.reports import find_jobs, picture, picture_lines, story
+    from jobsleuth.reports import find_jobs, picture, picture_lines, raw_facts, raw_lines, story
 
     opened = open_case(case)
     found = find_jobs(opened, job_id, queue, namespace)
@@ -45,8 +49,11 @@ def command(
     # The same queue in several databases or files: all of them, one after the other.
     pictures = [picture(opened, ref) for ref in found]
     if json:
-        output.dump([{**p.facts(), "story": story(p)} for p in pictures])
+        raw = [{"raw": raw_facts(p.job)} if decode_raw else {} for p in pictures]
+        output.dump([{**p.facts(), "story": story(p), **more} for p, more in zip(pictures, raw, strict=True)])
         return
     for nth, one in enumerate(pictures):
         output.show([()] if nth else [])
         output.show(picture_lines(one, output.width()))
+        if decode_raw:
+            output.show(((line, "plain"),) for line in ("", *raw_lines(one.job)))

@@ -8,6 +8,7 @@ from typing import cast
 
 from jobsleuth.reports.document import SEVERITIES, Document, Finding, at_or_above, document
 from jobsleuth.reports.picture import JobRef, Picture, find_jobs, picture
+from jobsleuth.reports.rawdecode import raw_facts, raw_lines
 from jobsleuth.reports.rows import jsonable, records
 from jobsleuth.reports.story import picture_lines, story
 from jobsleuth.reports.text import WIDTH, Line, lines, queue_lines
@@ -42,6 +43,8 @@ __all__ = [
     "picture",
     "picture_lines",
     "queue_lines",
+    "raw_facts",
+    "raw_lines",
     "records",
     "render",
     "story",
