@@ -184,7 +184,7 @@ def _c_escaped(data: bytes) -> str:
 
 
 def msgpack(data: bytes) -> RawDecode:
-    """The one value that the bytes are, as JSON with `h'…'` for bytes, `ext(n, h'…')` for extensions, any value as key."""
+    """The one value that the bytes are, as JSON with `h'…'` for bytes and `ext(n, h'…')` for extensions."""
     reader = _Packed(data)
     try:
         value = reader.value(_DEEPEST)
