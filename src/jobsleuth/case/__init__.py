@@ -4,11 +4,15 @@ from jobsleuth.case.manifest import EvidenceInfo, EvidenceWarning, Manifest
 from jobsleuth.case.pages import table_pages
 from jobsleuth.case.reader import Case, open_case
 from jobsleuth.case.schema import SCHEMA_VERSION, TABLES, conform
+from jobsleuth.case.signals import DEPTH, VIEWS, WAITING
 from jobsleuth.case.store import CaseWriter
 
 __all__ = [
+    "DEPTH",
     "SCHEMA_VERSION",
     "TABLES",
+    "VIEWS",
+    "WAITING",
     "Case",
     "CaseWriter",
     "EvidenceInfo",

@@ -1,7 +1,7 @@
 """The four signals of a queue as SQL views: depth, age of the oldest waiting job, failure rate, durations.
 
-Each has one row for each queue (`scope` is `queue`, `name` null) and one for each job name in it (`scope` is `name`), so
-that a percentile of a whole queue need not be guessed from those of its parts.
+Each has one row for each queue (`scope` is `queue`, `name` null) and one for each job name in it (`scope` is `name`),
+so that a percentile of a whole queue need not be guessed from those of its parts.
 """
 
 from __future__ import annotations
@@ -121,6 +121,6 @@ VIEWS: tuple[View, ...] = (
         f"SELECT {_PLACE}, name, epoch_ms(finished_at) - epoch_ms(started_at) AS took FROM jobs"
         " WHERE state IN ('completed', 'failed', 'archived') AND started_at IS NOT NULL AND finished_at >= started_at"
         f") {_SETS} {_ORDER}",
-        "select queue, name, jobs, p50_ms, p95_ms, p99_ms from signal_duration where scope = 'name' order by p99_ms desc",
+        "select queue, name, jobs, p50_ms, p95_ms, p99_ms from signal_duration where scope = 'name' order by 6 desc",
     ),
 )

@@ -7,11 +7,12 @@ control character, so that a plain join is safe too.
 from __future__ import annotations
 
 import re
-import shlex
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from jobsleuth.reports.document import Document, EvidenceFact, Finding, Group, QueueFact
+from jobsleuth.case import DEPTH
+from jobsleuth.reports.commands import case_word, job_command
+from jobsleuth.reports.document import Document, EvidenceFact, Group, QueueFact
 from jobsleuth.reports.verdict import coverage, unable, verdict
 from jobsleuth.reports.words import age, moment, number, series, size
 from jobsleuth.safetext import terminal
@@ -26,17 +27,6 @@ _GROUPS = 12
 _QUEUES = 25
 _NAME = 10
 _WARNINGS = 5
-_COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("waiting", ("wait", "waiting", "prioritized", "pending", "aggregating")),
-    ("active", ("active",)),
-    ("delayed", ("delayed", "scheduled")),
-    ("retry", ("retry",)),
-    ("failed", ("failed", "archived")),
-    ("done", ("completed",)),
-    ("blocked", ("waiting-children",)),
-    ("unknown", ("unknown",)),
-)
-"""Column of the queue table → states it counts; a column is shown where some queue has such a state."""
 
 
 def render(document: Document) -> Iterator[str]:
@@ -134,14 +124,10 @@ def _groups(document: Document, width: int) -> Iterator[Line]:
         yield ()
         left = sum(g.count for g in rest)
         told = f"{number(left, 'more finding')} in {number(len(rest), 'more group')}   "
-        yield from flow(((told, "plain"), (f"jobsleuth check {_case(document)} --all", "command")), width)
+        yield from flow(((told, "plain"), (f"jobsleuth check {case_word(document.case)} --all", "command")), width)
     if shown:
         yield ()
         yield (("Why, and what to do: ", "dim"), (f"jobsleuth explain {shown[0].check_id}", "command"))
-
-
-def _case(document: Document) -> str:
-    return shlex.quote(terminal(document.case))
 
 
 def _group(document: Document, nth: int, group: Group, width: int) -> Iterator[Line]:
@@ -160,7 +146,8 @@ def _group(document: Document, nth: int, group: Group, width: int) -> Iterator[L
     if ids:
         names = ", ".join(terminal(str(e.job_id), 40) for e in ids)
         more = f" and {group.count - len(ids):,} more" if group.count > len(ids) else ""
-        yield from flow(((f"    e.g. {names}{more}   ", "plain"), (_next_command(document, ids[0]), "command")), width)
+        command = job_command(document.case, str(ids[0].job_id), ids[0].queue)
+        yield from flow(((f"    e.g. {names}{more}   ", "plain"), (command, "command")), width)
     elif group.examples[0].key is not None:
         yield from flow(((f"    key {terminal(group.examples[0].key, 200)}", "plain"),), width)
 
@@ -173,20 +160,6 @@ def _which(document: Document, evidence: int | None, db: int | None) -> str:
     if db is not None and len({q.db for q in document.queues}) > 1:
         parts.append(f"db {db}")
     return f" ({', '.join(parts)})" if parts else ""
-
-
-def _next_command(document: Document, finding: Finding) -> str:
-    """A command to paste; quoted, so that a hostile id stays an argument."""
-    queue = [] if finding.queue is None else ["--queue", finding.queue]
-    if finding.queue is not None and finding.queue.startswith("-"):
-        queue = [f"--queue={finding.queue}"]
-    target = [document.case, str(finding.job_id)]
-    # Whatever begins with a dash must not be read as an option.
-    dashed = any(word.startswith("-") for word in target)
-    words = ["jobsleuth", "job", *([*queue, "--", *target] if dashed else [*target, *queue])]
-    if any(terminal(w) != w for w in words):
-        return f"jobsleuth jobs {_case(document)}"
-    return shlex.join(words)
 
 
 def _findings(document: Document, width: int) -> Iterator[Line]:
@@ -207,7 +180,7 @@ def queue_lines(document: Document, width: int = WIDTH, most: int | None = None)
     queues = list(document.queues)
     if most is not None and len(queues) > most:
         queues = sorted(queues, key=lambda q: not any(q.findings.values()))[:most]
-    columns = [(name, states) for name, states in _COLUMNS if any(s in q.counts for q in queues for s in states)]
+    columns = [(name, states) for name, states in DEPTH if any(s in q.counts for q in queues for s in states)]
     as_of = {f.info.number: f.info.as_of_ms for f in document.evidence}
     rows = [["queue", *(name for name, _ in columns), "oldest", "findings"]]
     styles = ["dim"]
@@ -223,7 +196,7 @@ def queue_lines(document: Document, width: int = WIDTH, most: int | None = None)
         yield ((text.removesuffix(row[-1]), "plain" if nth else "dim"), (row[-1], style))
     if len(queues) < len(document.queues):
         left = number(len(document.queues) - len(queues), "more queue")
-        yield from flow(((f"{left}   ", "dim"), (f"jobsleuth queues {_case(document)}", "command")), width)
+        yield from flow(((f"{left}   ", "dim"), (f"jobsleuth queues {case_word(document.case)}", "command")), width)
 
 
 def _count(counts: dict[str, int], states: Sequence[str]) -> str:
