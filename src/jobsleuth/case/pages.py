@@ -23,8 +23,8 @@ def table_pages() -> dict[str, str]:
         f"{_NOTE}\n# Tables of a case\n\nVersion {SCHEMA_VERSION} of the tables. Each is a folder of Parquet files in"
         " the case; a row is wholly in one file. Timestamps are UTC.\n\n"
         f"| table | rows |\n|---|---|\n{rows}\n"
-        "## The four signals\n\nViews that `jobsleuth sql` and `Case.sql` know beside the tables: one row for each queue"
-        f" and one for each job name in it.\n\n| view | rows |\n|---|---|\n{views}"
+        "## The four signals\n\nViews that `jobsleuth sql` and `Case.sql` know beside the tables: one row a queue"
+        f" and one a job name in it.\n\n| view | rows |\n|---|---|\n{views}"
     )
     return pages
 
