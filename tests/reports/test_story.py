@@ -45,12 +45,12 @@ def test_active_under_a_lock_that_ran_out() -> None:
 )
 def test_active(holders: list[dict[str, Any]], telling: str) -> None:
     """Without a lock, under a valid one, under one for ever."""
-    assert told({"state": "active"}, holders=holders).endswith(telling)
+    assert told({"state": "active", "started_at": NOW}, holders=holders).endswith(telling)
 
 
 def test_active_when_the_snapshot_has_no_time() -> None:
     """Without the snapshot's time nothing is called valid or run out."""
-    text = told({"state": "active"}, holders=[lock(NOW, None)], as_of_ms=None)
+    text = told({"state": "active", "started_at": NOW}, holders=[lock(NOW, None)], as_of_ms=None)
     assert text.endswith("active under a lock valid until 2026-03-02 02:14:07.")
 
 
@@ -103,11 +103,12 @@ def test_orphan() -> None:
 
 
 def test_ghost() -> None:
-    """An id without a record, and what still names it."""
+    """An id without a record, what still names it, and what comes of that."""
     job = {"state": "waiting", "has_record": False, "created_at": None}
     assert (
         told(job, places=[place("wait")])
-        == "There is no record of this job: only its id is known; wait still names it."
+        == "There is no record of this job: only its id is known; wait still names it. The next worker to take it will"
+        " find an empty job."
     )
 
 

@@ -1,4 +1,4 @@
-"""Everything a case knows of one job, gathered: record, places, locks, kin, schedule, events, findings."""
+"""Everything a case knows of one job, gathered: record, places, locks, kin, schedule, events, log, findings."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from jobsleuth.reports.rows import jsonable, records
 
 PAYLOAD_SHOWN = 200
 """Bytes of a payload or a result that a picture shows."""
+LOG_LINES = 1000
+"""Lines of a log that a picture holds, the newest."""
 Row = dict[str, Any]
 """One row of a table: column → value; times in Unix ms."""
+
+_OF_QUEUE = "layout, layout_why, library_version, paused, counts, limits"
 
 
 @dataclass(frozen=True)
@@ -40,20 +44,25 @@ class Picture:
         ref: which one.
         as_of_ms: the snapshot's time, None when unknown.
         job: its row in `jobs`; times in Unix ms.
-        places: its rows in `membership`, each with `size`, the number of entries of that structure.
+        queue: the row of its queue: layout, version, pause, limits, active jobs.
+        places: its rows in `membership`, each with `size`, the number of entries of that structure, and `turn`, the
+            number of entries up to it in the order in which a list or zset is taken from.
         holders: locks and leases on it, rows of `workers`.
-        parents: its parents with `state`, null where the parent is in no queue of the case.
+        parents: its parents with `state`, null where the parent is in no queue of the case; `via` names, comma
+            separated, where the link is recorded.
         children: likewise.
         links: other relations that name it.
         schedules: schedules that made it or will.
         events: what its queue's event stream says of it, oldest first.
-        log_lines: lines in its log key.
+        log_lines: lines in its log.
+        logs: the newest of them, oldest first: `position`, `line`.
         findings: findings that speak of it.
     """
 
     ref: JobRef
     as_of_ms: int | None
     job: Row
+    queue: Row = field(default_factory=dict)
     places: list[Row] = field(default_factory=list)
     holders: list[Row] = field(default_factory=list)
     parents: list[Row] = field(default_factory=list)
@@ -62,6 +71,7 @@ class Picture:
     schedules: list[Row] = field(default_factory=list)
     events: list[Row] = field(default_factory=list)
     log_lines: int = 0
+    logs: list[Row] = field(default_factory=list)
     findings: list[Row] = field(default_factory=list)
 
     def facts(self) -> dict[str, Any]:
@@ -72,6 +82,7 @@ class Picture:
         return {
             "job": jsonable(job),
             "as_of_ms": self.as_of_ms,
+            "queue": jsonable(self.queue),
             "places": jsonable(self.places),
             "holders": jsonable(self.holders),
             "parents": jsonable(self.parents),
@@ -80,6 +91,7 @@ class Picture:
             "schedules": jsonable(self.schedules),
             "events": jsonable(self.events),
             "log_lines": self.log_lines,
+            "logs": jsonable(self.logs),
             "findings": jsonable(self.findings),
         }
 
@@ -120,25 +132,23 @@ def picture(case: Case, ref: JobRef) -> Picture:
     children = kin.format(ns="source_namespace", q="source_queue", id="source_id")
     by_source = " and r.source_namespace = $ns and r.source_queue = $q and r.source_id = $id order by all"
     by_target = " and r.target_namespace = $ns and r.target_queue = $q and r.target_id = $id order by all"
-    logs = _rows(
-        case,
-        "select elements from keys where evidence = $e and db = $db and key = $logs and dialect is not null",
-        {"e": ref.evidence, "db": ref.db, "logs": f"{job.get('key')}:logs"},
-    )
+    log_lines = _rows(case, f"select count(*) as n from logs where {mine}", it)[0]["n"]
     return Picture(
         ref=ref,
         as_of_ms=info.as_of_ms if info is not None else None,
         job=job,
+        queue=next(iter(_rows(case, f"select {_OF_QUEUE} from queues where {queue} limit 1", here)), {}),
         places=_rows(
             case,
-            'select structure, kind, position, size, score, due_at, decides_state, "group", key from (select *,'
-            f" count(*) over (partition by key, structure) as size from membership where {queue})"
-            " where job_id = $id order by decides_state desc, structure, position",
+            'select structure, kind, position, size, turn, score, due_at, sequence, decides_state, "group", key'
+            " from (select *, count(*) over (partition by key, structure) as size, row_number() over (partition by key,"
+            " structure order by case kind when 'list' then -position else position end) as turn"
+            f" from membership where {queue}) where job_id = $id order by decides_state desc, structure, position",
             it,
         ),
         holders=_rows(case, f"select * from workers where {mine} order by kind, worker_id", it),
-        parents=_rows(case, parents + by_source, it),
-        children=_rows(case, children + by_target, it),
+        parents=_together(_rows(case, parents + by_source, it)),
+        children=_together(_rows(case, children + by_target, it)),
         links=_rows(
             case,
             "select kind, via, source_id, valid_until, key from relations where kind <> 'parent' and evidence = $e"
@@ -157,11 +167,27 @@ def picture(case: Case, ref: JobRef) -> Picture:
             " try_cast(split_part(stream_id, '-', 2) as ubigint)",
             it,
         ),
-        log_lines=sum(row["elements"] or 0 for row in logs),
+        log_lines=log_lines,
+        logs=_rows(
+            case,
+            "select * from (select position, line from logs"
+            f" where {mine} order by position desc limit {LOG_LINES}) order by position",
+            it,
+        ),
         findings=_rows(
             case, f"select check_id, severity, certainty, message from findings where {mine} order by all", it
         ),
     )
+
+
+def _together(kin: list[Row]) -> list[Row]:
+    """One row a relative, however many keys record the link."""
+    found: dict[tuple[Any, ...], Row] = {}
+    for row in kin:
+        place = (row["namespace"], row["queue"], row["job_id"])
+        known = found.setdefault(place, {**row, "via": ""})
+        known["via"] = f"{known['via']}, {row['via']}" if known["via"] else row["via"]
+    return list(found.values())
 
 
 def _rows(case: Case, query: str, values: dict[str, Any]) -> list[Row]:

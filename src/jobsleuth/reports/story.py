@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from jobsleuth.reports.picture import PAYLOAD_SHOWN, Picture, Row
+from jobsleuth.reports.sentences import late, own_words, priority_of, story, turn
 from jobsleuth.reports.text import WIDTH, Line, flow
-from jobsleuth.reports.words import age, moment, number, series
+from jobsleuth.reports.words import moment, number
 from jobsleuth.safetext import from_bytes, terminal
 
-_FED_AT_HEAD = ("wait", "paused", "pending")
-"""Lists that both libraries fill at the head and take from at the tail."""
+__all__ = ["picture_lines", "story"]
+
+_AWAITED = ("delayed", "scheduled", "retry")
 _EVENTS = 50
+_LOG = 50
 _KIN = 20
 _RECORD = (
     ("name", "name"),
@@ -38,25 +41,14 @@ _RECORD = (
     ("decode_error", "cannot be decoded"),
     ("key", "key"),
 )
+_VIA = {
+    "dependencies": "pending",
+    "processed": "its result is taken",
+    "failed": "its failure is ignored",
+    "unsuccessful": "its failure fails the parent",
+}
+"""Where BullMQ records a child → what that means to the parent."""
 _TIMES = frozenset(n for n, _ in _RECORD if n.endswith("_at")) | {"pending_since", "deadline"}
-
-
-def story(picture: Picture) -> str:
-    """What happened to the job, as far as the snapshot tells, in one paragraph."""
-    job = picture.job
-    parts = [_beginning(picture)]
-    if job.get("has_record"):
-        parts.append(_now(picture))
-    elif picture.places:
-        parts.append(f"{series(sorted({str(p['structure']) for p in picture.places}))} still names it")
-    text = "; ".join(p for p in parts if p) + "."
-    text = text[0].upper() + text[1:]
-    claimed = job.get("claimed_state")
-    if claimed is not None and claimed != job.get("state"):
-        text += f" Its record says {claimed}, but where it really is says {job.get('state')}."
-    if picture.findings:
-        text += f" {number(len(picture.findings), 'finding speaks', 'findings speak')} of it."
-    return terminal(text)
 
 
 def picture_lines(picture: Picture, width: int = WIDTH) -> Iterator[Line]:
@@ -69,7 +61,7 @@ def picture_lines(picture: Picture, width: int = WIDTH) -> Iterator[Line]:
     )
     yield from flow(title, width)
     yield from flow(((story(picture), "plain"),), width)
-    yield from _section("Record" if job.get("has_record") else "Record: none", _record(job), width)
+    yield from _section("Record" if job.get("has_record") else "Record: none", _record(picture), width)
     yield from _section("Where the id is" if picture.places else "Where the id is: nowhere", _places(picture), width)
     yield from _section("Held by", _holders(picture), width)
     yield from _section("Parents", (_kin(p) for p in picture.parents), width)
@@ -77,8 +69,7 @@ def picture_lines(picture: Picture, width: int = WIDTH) -> Iterator[Line]:
     yield from _section("Linked by", map(_link, picture.links), width)
     yield from _section("Schedule", map(_schedule, picture.schedules), width)
     yield from _section("Events, oldest first", _events(picture), width)
-    logs = [f"{number(picture.log_lines, 'line')} in {job.get('key')}:logs"] if picture.log_lines else []
-    yield from _section("Log", logs, width)
+    yield from _section("Log, oldest first", _log(picture), width)
     yield from _section(
         "Findings",
         (f"{f['severity']} {f['check_id']} ({f['certainty']}): {f['message']}" for f in picture.findings),
@@ -86,95 +77,15 @@ def picture_lines(picture: Picture, width: int = WIDTH) -> Iterator[Line]:
     )
 
 
-def _beginning(picture: Picture) -> str:
+def _record(picture: Picture) -> Iterator[str]:
     job = picture.job
-    if not job.get("has_record"):
-        return "There is no record of this job: only its id is known"
-    parts = []
-    if job.get("created_at") is not None:
-        parts.append(f"added {moment(job['created_at'])}")
-    if job.get("started_at") is not None:
-        holder = job.get("worker_name") or next((h["worker_id"] for h in picture.holders if h.get("worker_id")), None)
-        parts.append(f"last started {moment(job['started_at'])}{f' by {holder}' if holder else ''}")
-    attempts, limit = job.get("attempts"), job.get("max_attempts")
-    if attempts:
-        parts.append(f"{number(attempts, 'attempt')} made{f' of {limit:,}' if limit else ''}")
-    return ", ".join(parts)
-
-
-def _now(picture: Picture) -> str:
-    job, state = picture.job, picture.job.get("state")
-    if state == "active":
-        return _active(picture)
-    if state in ("delayed", "scheduled", "retry"):
-        due = job.get("scheduled_at")
-        text = f"{state}, due at an unknown time" if due is None else f"{state}, due {moment(due)}{_late(picture, due)}"
-        return text + _why(job)
-    if state in ("failed", "archived"):
-        ended = job.get("finished_at")
-        return f"{state}{f' {moment(ended)}' if ended is not None else ''}{_why(job)}"
-    if state == "completed":
-        ended, started = job.get("finished_at"), job.get("started_at")
-        took = f", {age(ended - started)} after it started" if ended is not None and started is not None else ""
-        return f"completed{f' {moment(ended)}' if ended is not None else ''}{took}"
-    if state == "waiting-children":
-        states: dict[str, int] = {}
-        for child in picture.children:
-            name = child["state"] or "gone"
-            states[name] = states.get(name, 0) + 1
-        told = series([f"{n:,} {name}" for name, n in sorted(states.items())])
-        return f"it waits for its children ({told})" if told else "it waits for children, but none is recorded"
-    if state == "unknown":
-        return "no structure that decides a state holds it, so no worker will find it"
-    first = next((p for p in picture.places if p.get("decides_state")), None)
-    turn = _turn(first) if first is not None else ""
-    return f"{state}{f', {turn}' if turn else ''}"
-
-
-def _active(picture: Picture) -> str:
-    now, holders = picture.as_of_ms, [h for h in picture.holders if h["kind"] in ("lock", "lease")]
-    if not holders:
-        return "active, but no lock or lease on it exists: nobody is working on it"
-    holder = holders[0]
-    until = holder.get("valid_until")
-    if until is None:
-        return f"active under a {holder['kind']} that never runs out"
-    if now is None:
-        return f"active under a {holder['kind']} valid until {moment(until)}"
-    if holder.get("valid"):
-        return f"active, its {holder['kind']} is valid for {age(until - now)} more"
-    return (
-        f"active, but its {holder['kind']} ran out {age(now - until)} before the snapshot and nobody has taken it since"
-    )
-
-
-def _late(picture: Picture, due: int) -> str:
-    now = picture.as_of_ms
-    if now is None:
-        return ""
-    return f" ({age(now - due)} overdue)" if due <= now else f" (in {age(due - now)})"
-
-
-def _why(job: Row) -> str:
-    error = job.get("error")
-    return f": {error[:200]}" if error else ""
-
-
-def _turn(row: Row) -> str:
-    position, size = row.get("position"), row.get("size")
-    if row.get("structure") in _FED_AT_HEAD and position is not None and size:
-        left = size - position
-        return "next to be taken" if left == 1 else f"number {left:,} to be taken"
-    return ""
-
-
-def _record(job: Row) -> Iterator[str]:
     for column, label in _RECORD:
         value = job.get(column)
         if value is not None and value not in ("", 0):
             yield f"{label}: {moment(value) + ' UTC' if column in _TIMES else value}"
-    if job.get("claimed_state") is not None:
-        yield f"state by its record: {job['claimed_state']}"
+    claimed = job.get("claimed_state") or own_words(picture)
+    if claimed is not None:
+        yield f"by its own record: {claimed}"
     if job.get("attempts") is not None:
         limit = f" of {job['max_attempts']:,}" if job.get("max_attempts") else ""
         yield f"attempts: {job['attempts']:,}{limit}"
@@ -199,17 +110,38 @@ def _head(value: bytes) -> str:
 
 def _places(picture: Picture) -> Iterator[str]:
     for row in picture.places:
-        text = f"{row['structure']} ({row['kind']} of {row['size']:,})"
+        name = f"{row['structure']} {row['group']}" if row.get("group") is not None else row["structure"]
+        text = f"{name} ({row['kind']} of {row['size']:,})"
         if row.get("position") is not None:
             text += f", position {row['position']:,}"
-        turn = _turn(row)
-        text += f", {turn}" if turn else ""
+        when = turn(row)
+        text += f", {when}" if when else ""
         if row.get("score") is not None:
             text += f", score {row['score']!r}"
         if row.get("due_at") is not None:
-            late = _late(picture, row["due_at"]) if row.get("decides_state") else ""
-            text += f" = {moment(row['due_at'])} UTC{late}"
+            # What is over is not late, and a parent waits for no time.
+            due = row["structure"] in _AWAITED
+            text += f" = {moment(row['due_at'])} UTC{late(picture, row['due_at']) if due else ''}"
+        text += _packed(row)
         yield text + ("" if row.get("decides_state") else ", does not decide the state")
+
+
+def _packed(row: Row) -> str:
+    """What BullMQ packs into a score besides the time."""
+    if row.get("sequence") is None:
+        return ""
+    priority = priority_of(row)
+    if priority is not None:
+        return f" = priority {priority:,}, counter {row['sequence']:,}"
+    return f", tie-breaker {row['sequence']:,}"
+
+
+def _log(picture: Picture) -> Iterator[str]:
+    shown = picture.logs[-_LOG:]
+    if picture.log_lines > len(shown):
+        yield f"({number(picture.log_lines - len(shown), 'older line')} not shown)"
+    for row in shown:
+        yield str(row["line"])
 
 
 def _holders(picture: Picture) -> Iterator[str]:
@@ -229,9 +161,11 @@ def _holders(picture: Picture) -> Iterator[str]:
 
 
 def _kin(row: Row) -> str:
-    return (
-        f"{row['job_id']} in {row['namespace']}/{row['queue']}: {row['state'] or 'not in this case'} (by {row['via']})"
-    )
+    via = [_VIA.get(v, v) for v in str(row["via"]).split(", ")]
+    if "parentKey" in via and len(via) > 1:
+        via.remove("parentKey")
+    state = row["state"] or "not in this case"
+    return f"{row['job_id']} in {row['namespace']}/{row['queue']}: {state} ({', '.join(dict.fromkeys(via))})"
 
 
 def _link(row: Row) -> str:
