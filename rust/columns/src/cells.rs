@@ -91,6 +91,17 @@ impl Cells {
         }
     }
 
+    /// As [`put`](Self::put), for a field whose JSON members, all numbers, are known already.
+    pub fn put_known(&mut self, value: &[u8], numbers: &[Option<i64>]) -> bool {
+        match self {
+            Cells::JsonInt(at, cells) => {
+                cells.append_option(numbers.get(*at).copied().flatten());
+                false
+            }
+            _ => self.put(value, &None),
+        }
+    }
+
     /// The field is not there.
     pub fn put_absent(&mut self) {
         match self {

@@ -23,14 +23,18 @@ use crate::streams::StreamEntries;
 use crate::strings::Strings;
 use crate::table::Place;
 
-/// Bytes of file that make a task.
-const TASK_BYTES: u64 = 4 << 20;
+/// Bytes of file that make a task: a sixteenth of all, within these. A task mostly gives one batch, and every batch
+/// costs the reader some milliseconds.
+const TASK_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 20;
+const TASKS: u64 = 16;
 /// Rows that make a task, however small.
 const TASK_ROWS: usize = 1 << 16;
 /// A value from this size on is a task of its own, read as it is decoded.
 const LARGE: u64 = 8 << 20;
 /// Bytes between two values that are cheaper to read than to leap over.
 const GAP: u64 = 16 << 10;
+/// Bytes read at once, unless one value is larger: they are in the cache still when they are decoded.
+const STRETCH: u64 = 512 << 10;
 /// Batches that a task may have waiting.
 const WAITING: usize = 2;
 
@@ -90,6 +94,7 @@ struct Shared {
     source: Arc<Source>,
     rows: Vec<i64>,
     wants: fn(formats::Kind) -> bool,
+    task_bytes: u64,
     window: usize,
     state: Mutex<State>,
     /// Room for more: a task may be taken, a batch left.
@@ -134,11 +139,13 @@ fn start<S: Sink + 'static>(
     }
     let schema = make().schema();
     let threads = options.threads.min(rows.len());
+    let task_bytes = task_bytes(&source, &rows, S::wants);
     let shared = Arc::new(Shared {
         source,
         rows,
         wants: S::wants,
-        window: threads * 2 + 1,
+        task_bytes,
+        window: threads + 1,
         state: Mutex::default(),
         room: Condvar::new(),
         news: Condvar::new(),
@@ -154,6 +161,14 @@ fn start<S: Sink + 'static>(
         }
     }
     Ok(batches)
+}
+
+/// Bytes of a task, which depend on nothing but the request.
+fn task_bytes(source: &Source, rows: &[i64], wants: fn(formats::Kind) -> bool) -> u64 {
+    let places = rows.iter().filter_map(|&row| source.table.place(u64::try_from(row).ok()?));
+    let wanted = places.filter(|place| wants(place.kind));
+    let total = wanted.fold(0u64, |sum, place| sum.saturating_add(place.end.saturating_sub(place.value_offset)));
+    (total / TASKS).clamp(*TASK_BYTES.start(), *TASK_BYTES.end())
 }
 
 impl Shared {
@@ -202,7 +217,7 @@ impl Shared {
                 Some((_, place)) if (self.wants)(place.kind) => place.end.saturating_sub(place.value_offset),
                 _ => 0,
             };
-            if at > start && (size >= LARGE || bytes.saturating_add(size) > TASK_BYTES) {
+            if at > start && (size >= LARGE || bytes.saturating_add(size) > self.task_bytes) {
                 return at;
             }
             bytes = bytes.saturating_add(size);
@@ -277,7 +292,7 @@ impl Shared {
             if place.value_offset < until || place.value_offset - until > GAP || size >= LARGE {
                 break;
             }
-            if place.end.saturating_sub(first.value_offset) > LARGE {
+            if place.end.saturating_sub(first.value_offset) > STRETCH {
                 break;
             }
             until = place.end;

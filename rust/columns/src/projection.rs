@@ -111,6 +111,20 @@ pub(crate) struct Slot {
     pub columns: Vec<usize>,
     /// JSON members that columns ask for.
     pub members: Vec<Box<[u8]>>,
+    /// Its name.
+    pub name: Box<[u8]>,
+    /// Of JSON members only numbers are asked for.
+    pub numbers_only: bool,
+    /// How many bytes of a value columns keep, one number for each that keeps any.
+    keeps: Vec<usize>,
+}
+
+impl Slot {
+    /// Bytes that the columns keep of a value of `len` bytes, together.
+    #[inline]
+    pub fn kept(&self, len: usize) -> usize {
+        self.keeps.iter().fold(0, |sum, &most| sum.saturating_add(len.min(most)))
+    }
 }
 
 /// A parsed projection.
@@ -153,12 +167,19 @@ impl Projection {
         if (kind == AskedKind::Message) == message.is_empty() {
             return Err(format!("{name}: fields belong to messages and to nothing else"));
         }
-        let at = *self.by_field.entry(field.into_bytes().into()).or_insert_with(|| {
-            self.slots.push(Slot::default());
+        let field: Box<[u8]> = field.into_bytes().into();
+        let at = *self.by_field.entry(field.clone()).or_insert_with(|| {
+            self.slots.push(Slot { name: field, numbers_only: true, ..Slot::default() });
             self.slots.len() - 1
         });
         let Some(slot) = self.slots.get_mut(at) else { return Err(format!("{name}: lost")) };
         slot.columns.push(self.columns.len());
+        slot.numbers_only &= kind != AskedKind::JsonText;
+        match kind {
+            AskedKind::Text | AskedKind::JsonText | AskedKind::Message => slot.keeps.push(usize::MAX),
+            AskedKind::Bytes => slot.keeps.push(limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX))),
+            AskedKind::Int | AskedKind::Ms | AskedKind::JsonInt | AskedKind::Present => {}
+        }
         let mut member = || {
             let wanted = path.clone().unwrap_or_default().into_bytes().into_boxed_slice();
             slot.members.iter().position(|known| *known == wanted).unwrap_or_else(|| {

@@ -25,6 +25,12 @@ pub(crate) struct Rows {
     rest: MapCells<BinaryBuilder>,
     /// Per slot whether this row has its field.
     seen: Vec<bool>,
+    /// Slots in the order of the row before: most rows have the same fields in the same order.
+    order: Vec<usize>,
+    /// Fields of this row so far.
+    nth: usize,
+    /// Per slot the numbers in the latest JSON text: options of jobs are mostly the same.
+    latest: Vec<Latest>,
     bytes: usize,
     rows: usize,
 }
@@ -32,12 +38,27 @@ pub(crate) struct Rows {
 /// What a row takes beside its bytes, roughly.
 const ROW_COST: usize = 64;
 
+/// A JSON text and the numbers in it that columns ask for.
+#[derive(Default)]
+struct Latest {
+    json: Vec<u8>,
+    numbers: Vec<Option<i64>>,
+}
+
+/// Longer JSON texts are not worth keeping.
+const LATEST_MAX: usize = 4 << 10;
+/// Fields of a row whose order is remembered.
+const ORDER_MAX: usize = 64;
+
 impl Rows {
     pub fn new(projection: Arc<Projection>) -> Self {
         Rows {
             cells: projection.columns.iter().map(Cells::new).collect(),
             rest: MapCells::default(),
             seen: vec![false; projection.slots.len()],
+            order: Vec::new(),
+            nth: 0,
+            latest: projection.slots.iter().map(|_| Latest::default()).collect(),
             projection,
             bytes: 0,
             rows: 0,
@@ -62,23 +83,20 @@ impl Rows {
     /// A stored field of the row.
     #[inline]
     pub fn field(&mut self, name: &[u8], value: &[u8]) -> formats::Result<()> {
-        let Rows { projection, cells, seen, .. } = self;
-        let slot = projection.slot_of(name).and_then(|at| Some((projection.slots.get(at)?, seen.get_mut(at)?)));
+        let at = self.slot_of(name);
+        let Rows { projection, cells, seen, latest, .. } = self;
+        let slot = at.and_then(|at| Some((projection.slots.get(at)?, seen.get_mut(at)?, latest.get_mut(at)?)));
         let whole = match slot {
             // A name that comes twice: columns have room for one.
-            Some((slot, seen)) if !*seen => {
+            Some((slot, seen, latest)) if !*seen => {
                 *seen = true;
-                let copies = slot.columns.len() + 1;
-                self.bytes = room(self.bytes, value.len().saturating_mul(copies))?;
-                put(slot, cells, value)
+                self.bytes = room(self.bytes, slot.kept(value.len()))?;
+                put(slot, cells, latest, value)
             }
-            _ => {
-                self.bytes = room(self.bytes, value.len())?;
-                false
-            }
+            _ => false,
         };
         if !whole {
-            self.bytes = room(self.bytes, name.len().saturating_mul(4))?;
+            self.bytes = room(self.bytes, name.len().saturating_mul(4).saturating_add(value.len()))?;
             match utf8(name) {
                 Some(name) => self.rest.keys.append_value(name),
                 None => self.rest.keys.append_value(escaped(name)),
@@ -88,8 +106,30 @@ impl Rows {
         Ok(())
     }
 
+    #[inline]
+    fn slot_of(&mut self, name: &[u8]) -> Option<usize> {
+        let nth = self.nth;
+        self.nth += 1;
+        if let Some(&at) = self.order.get(nth)
+            && self.projection.slots.get(at).is_some_and(|slot| *slot.name == *name)
+        {
+            return Some(at);
+        }
+        let found = self.projection.slot_of(name);
+        match self.order.get_mut(nth) {
+            Some(at) => *at = found.unwrap_or(usize::MAX),
+            None if nth < ORDER_MAX => {
+                self.order.resize(nth, usize::MAX);
+                self.order.push(found.unwrap_or(usize::MAX));
+            }
+            None => {}
+        }
+        found
+    }
+
     /// Ends the row.
     pub fn end(&mut self) {
+        self.nth = 0;
         for (slot, seen) in self.projection.slots.iter().zip(&mut self.seen) {
             if !std::mem::take(seen) {
                 for &column in &slot.columns {
@@ -127,9 +167,24 @@ impl Rows {
     }
 }
 
-fn put(slot: &Slot, cells: &mut [Cells], value: &[u8]) -> bool {
-    let members: JsonMembers<'_> = if slot.members.is_empty() { None } else { json::members(value, &slot.members) };
+fn put(slot: &Slot, cells: &mut [Cells], latest: &mut Latest, value: &[u8]) -> bool {
     let mut whole = false;
+    if !slot.members.is_empty() && slot.numbers_only && value.len() <= LATEST_MAX {
+        if latest.numbers.is_empty() || latest.json != value {
+            let found = json::members(value, &slot.members);
+            let number = |at| found.as_ref().and_then(|found| found.get(at).copied().flatten()).and_then(json::whole);
+            latest.numbers = (0..slot.members.len()).map(number).collect();
+            latest.json.clear();
+            latest.json.extend_from_slice(value);
+        }
+        for &column in &slot.columns {
+            if let Some(cells) = cells.get_mut(column) {
+                whole |= cells.put_known(value, &latest.numbers);
+            }
+        }
+        return whole;
+    }
+    let members: JsonMembers<'_> = if slot.members.is_empty() { None } else { json::members(value, &slot.members) };
     for &column in &slot.columns {
         if let Some(cells) = cells.get_mut(column) {
             whole |= cells.put(value, &members);

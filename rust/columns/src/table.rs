@@ -132,11 +132,20 @@ impl KeyTable {
         self.chunks.iter().map(|chunk| chunk.batch.clone()).collect()
     }
 
+    #[inline]
     fn locate(&self, row: u64) -> Option<(&Chunk, usize)> {
+        let within = |chunk: &Chunk| {
+            let at = usize::try_from(row.checked_sub(chunk.first_row)?).ok()?;
+            (at < chunk.places.len()).then_some(at)
+        };
+        // Chunks are full but for the last, unless keys are very long.
+        let likely = usize::try_from(row).ok().and_then(|row| self.chunks.get(row / CHUNK_ROWS));
+        if let Some(found) = likely.and_then(|chunk| Some((chunk, within(chunk)?))) {
+            return Some(found);
+        }
         let at = self.chunks.partition_point(|chunk| chunk.first_row <= row).checked_sub(1)?;
         let chunk = self.chunks.get(at)?;
-        let within = usize::try_from(row - chunk.first_row).ok()?;
-        (within < chunk.places.len()).then_some((chunk, within))
+        Some((chunk, within(chunk)?))
     }
 
     pub fn place(&self, row: u64) -> Option<Place> {

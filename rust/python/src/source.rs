@@ -4,9 +4,9 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use arrow_array::{Array, ArrayRef, Int64Array};
+use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
-use jobsleuth_columns::{self as columns, Batches, Lookup, Options, Projection, Source};
+use jobsleuth_columns::{self as columns, Batches, Lookup, Options, Projection, Source, Spelled};
 use jobsleuth_formats::Limits;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -92,25 +92,9 @@ impl Index {
         py.detach(|| {
             let table = &self.source.table;
             let lookup = self.lookup.get_or_init(|| Lookup::new(table));
-            let mut codes = codes.iter();
-            let mut key = Vec::new();
-            let mut find = |(middle, &code): (Option<&[u8]>, &i64)| {
-                let prefix = usize::try_from(code).ok().and_then(|code| prefixes.get(code));
-                match (prefix, middle) {
-                    (Some((db, prefix)), Some(middle)) => {
-                        key.clear();
-                        for part in [prefix.as_slice(), middle, &suffix] {
-                            key.extend_from_slice(part);
-                        }
-                        lookup.find(table, *db, &key)
-                    }
-                    _ => -1,
-                }
-            };
-            let found = chunks.iter().map(|chunk| {
-                let rows: Int64Array = chunk.iter().zip(codes.by_ref()).map(&mut find).map(Some).collect();
-                Arc::new(rows) as ArrayRef
-            });
+            let keys = Spelled { prefixes: &prefixes, suffix: &suffix };
+            let found = lookup.find_all(table, &keys, &codes, &chunks);
+            let found = found.into_iter().map(|rows| Arc::new(rows) as ArrayRef);
             Ok(ArrowStream::of_arrays(DataType::Int64, found.collect()))
         })
     }
