@@ -53,6 +53,8 @@ pub(crate) struct Lines<'w, W> {
     array_len: u64,
     /// The path that fields belong to, in hashes that have paths.
     path: Option<Vec<u8>>,
+    /// See [`CatOptions`](crate::CatOptions).
+    pub first_line: Option<String>,
 }
 
 /// Written out when the buffer holds this much.
@@ -69,6 +71,7 @@ impl<'w, W: Write> Lines<'w, W> {
             part: Part::Entries,
             array_len: 0,
             path: None,
+            first_line: None,
         }
     }
 
@@ -122,6 +125,11 @@ impl<'w, W: Write> Lines<'w, W> {
     }
 
     pub fn head(&mut self, facts: &Facts) {
+        if let Some(line) = &self.first_line {
+            self.buffer.extend_from_slice(line.as_bytes());
+            self.raw("\n");
+            return;
+        }
         let ms = facts.ctime.and_then(|s| s.checked_mul(1000));
         self.raw("{\"format\":\"jobsleuth-keyspace\",\"version\":1");
         self.field(",\"started_at_ms\":", ms);
@@ -161,9 +169,11 @@ impl<'w, W: Write> Lines<'w, W> {
         self.raw(",\"type\":\"");
         self.raw(entry.kind.as_str());
         self.field("\",\"expire_at_ms\":", entry.expire_at_ms);
-        self.raw(",\"encoding\":\"");
-        self.raw(entry.encoding.as_str());
-        self.raw("\"");
+        if self.first_line.is_none() {
+            self.raw(",\"encoding\":\"");
+            self.raw(entry.encoding.as_str());
+            self.raw("\"");
+        }
         if let Some(idle) = entry.lru_idle_s {
             self.field(",\"lru_idle_s\":", Some(idle));
         }

@@ -12,10 +12,15 @@ use crate::item::{Checksum, Item};
 use crate::lines::{Facts, Lines};
 use crate::walk::Walker;
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct CatOptions {
     /// Write the end line even if the checksum is wrong; the summary still says so.
     pub accept_wrong_checksum: bool,
+    /// The first line, where the snapshot stands for evidence of another kind. Encodings are left out then: those of the
+    /// snapshot say nothing of that evidence.
+    pub first_line: Option<String>,
+    /// The snapshot is only the beginning of that evidence: no end line.
+    pub cut_short: bool,
 }
 
 /// What was written.
@@ -61,7 +66,8 @@ pub fn cat<I: Input, W: Write>(
 ) -> std::result::Result<CatSummary, CatFailure> {
     let mut written = CatSummary::default();
     let mut lines = Lines::new(out);
-    let result = run(input, limits, &mut lines, options, &mut written);
+    lines.first_line = options.first_line.clone();
+    let result = run(input, limits, &mut lines, &options, &mut written);
     // Also after a fault: the keys before it are good.
     let flushed = lines.flush();
     written.bytes = lines.bytes();
@@ -89,7 +95,7 @@ fn run<I: Input, W: Write>(
     input: I,
     limits: Limits,
     lines: &mut Lines<'_, W>,
-    options: CatOptions,
+    options: &CatOptions,
     written: &mut CatSummary,
 ) -> Result<()> {
     let mut walker = Walker::open(input, limits)?;
@@ -141,7 +147,9 @@ fn run<I: Input, W: Write>(
                     let at = walker.offset().saturating_sub(8);
                     return Err(Error::new(at, ErrorKind::Checksum { stored, computed }));
                 }
-                lines.end(written.keys);
+                if !options.cut_short {
+                    lines.end(written.keys);
+                }
             }
             _ => {}
         }

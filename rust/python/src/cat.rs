@@ -18,9 +18,17 @@ const STEP: usize = 8 << 20;
 /// Writes keyspace NDJSON to the file `out`, or to standard output; returns JSON {keys, warnings}. A reader of standard
 /// output that goes away ends the work quietly.
 #[pyfunction]
-#[pyo3(signature = (path, out, max_value_bytes))]
-pub fn cat(py: Python<'_>, path: PathBuf, out: Option<PathBuf>, max_value_bytes: u64) -> PyResult<String> {
+#[pyo3(signature = (path, out, max_value_bytes, first_line=None, cut_short=false))]
+pub fn cat(
+    py: Python<'_>,
+    path: PathBuf,
+    out: Option<PathBuf>,
+    max_value_bytes: u64,
+    first_line: Option<String>,
+    cut_short: bool,
+) -> PyResult<String> {
     let limits = Limits { max_value_bytes, ..Limits::default() };
+    let options = CatOptions { first_line, cut_short, ..CatOptions::default() };
     py.detach(|| {
         let file = File::open(path).map_err(not_opened)?;
         let bytes = file.metadata().map_err(not_opened)?.len();
@@ -31,7 +39,7 @@ pub fn cat(py: Python<'_>, path: PathBuf, out: Option<PathBuf>, max_value_bytes:
         let mut sink = Sink { to, failed: None, raised: None, since: 0 };
         let outcome = {
             let mut out = BufWriter::with_capacity(1 << 18, &mut sink);
-            let outcome = formats::cat(FileInput::new(&file, bytes, true), limits, &mut out, CatOptions::default());
+            let outcome = formats::cat(FileInput::new(&file, bytes, true), limits, &mut out, options);
             // A failure is kept in the sink.
             let _ = out.flush();
             outcome

@@ -1,6 +1,7 @@
 //! Other evidence, written as a snapshot for the run.
 
 use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::types::Int8Type;
@@ -70,8 +71,8 @@ impl Conversion {
 #[pyo3(signature = (path, spool, salvage, max_value_bytes, max_spool_bytes, progress))]
 pub fn convert_ndjson(
     py: Python<'_>,
-    path: &str,
-    spool: &str,
+    path: PathBuf,
+    spool: PathBuf,
     salvage: bool,
     max_value_bytes: u64,
     max_spool_bytes: u64,
@@ -86,7 +87,7 @@ pub fn convert_ndjson(
                 None => Ok(()),
             })
         };
-        let to = open_spool(spool)?;
+        let to = open_spool(&spool)?;
         let mut writer = Writer::new(&to, RDB_VERSION, max_spool_bytes);
         let reading = Reading { salvage, max_value_bytes };
         let export = read_ndjson(&file, &mut writer, reading, &mut report).map_err(|error| fault(&error))?;
@@ -100,7 +101,7 @@ pub fn convert_ndjson(
     }
 }
 
-fn open_spool(spool: &str) -> PyResult<File> {
+fn open_spool(spool: &Path) -> PyResult<File> {
     OpenOptions::new().write(true).open(spool).map_err(not_opened)
 }
 

@@ -158,18 +158,28 @@ impl<W: Write + Seek> Writer<W> {
     /// # Errors
     /// Those of writing, and a value of which a part is missing.
     pub fn close(&mut self) -> Result<Range<u64>> {
-        let Some(entry) = self.entry.take() else { return Err(Error::corrupt(0, "a value without a key")) };
+        let missing = match &self.entry {
+            None => Some("a value without a key"),
+            Some(Entry { whole: false, form: Form::Plain(kind), .. }) if *kind != Kind::Stream => {
+                Some("a value that is not there")
+            }
+            Some(_) => None,
+        };
+        if let Some(missing) = missing {
+            // The entry stays open, to be abandoned.
+            return Err(Error::corrupt(0, missing));
+        }
+        let Some(entry) = self.entry.take() else { return Ok(0..0) };
         match entry.form {
             Form::Plain(Kind::Stream) => self.close_stream(&entry)?,
-            Form::Plain(Kind::Vectorset) if entry.whole => {
+            Form::Plain(Kind::Vectorset) => {
                 self.patch_count(entry.count_at, entry.count)?;
                 self.out.push(MODULE_END);
             }
-            _ if !entry.whole => return Err(Error::corrupt(0, "a value that is not there")),
             Form::Plain(Kind::List | Kind::Set | Kind::Zset | Kind::Hash | Kind::Array) | Form::TimedHash => {
                 self.patch_count(entry.count_at, entry.count)?;
             }
-            Form::Plain(Kind::String | Kind::Module | Kind::Vectorset) => {}
+            Form::Plain(Kind::String | Kind::Module) => {}
         }
         self.out.settle()?;
         Ok(entry.start..self.out.offset())

@@ -86,8 +86,13 @@ def convert_ndjson(
     """
 
 def index(path: str, salvage: bool, max_value_bytes: int, progress: Callable[[int, int], None] | None) -> Index: ...
-def cat(path: str, out: str | None, max_value_bytes: int) -> str:
+def cat(
+    path: str, out: str | None, max_value_bytes: int, first_line: str | None = None, cut_short: bool = False
+) -> str:
     """Writes keyspace NDJSON to the file `out`, or to standard output; returns JSON {keys, warnings}.
+
+    Where the snapshot stands for other evidence, `first_line` is the first line, and encodings are left out;
+    `cut_short` leaves out the end line.
 
     Raises:
         Fault: the evidence cannot be read, or not further.

@@ -9,6 +9,7 @@ from pathlib import Path
 from jobsleuth.errors import EvidenceError
 from jobsleuth.keyspace import Remark
 from jobsleuth.sources import _native
+from jobsleuth.sources.converted import ReadOptions, as_snapshot, remarks
 from jobsleuth.sources.rdb import DEFAULT_MAX_VALUE_BYTES, evidence_error
 from jobsleuth.sources.spool import SpoolOptions, snapshot
 
@@ -31,7 +32,7 @@ def write_keyspace(
         out: the new file; None: standard output.
         max_value_bytes: refuse a string larger than this.
         spool: where compressed and streamed evidence is spooled.
-        salvage: use what can be unpacked of damaged compressed data.
+        salvage: use what can be unpacked of damaged compressed data, and what stands before the fault of an export.
 
     Returns:
         What was odd about the evidence.
@@ -44,9 +45,16 @@ def write_keyspace(
         if out.exists():
             raise EvidenceError("exists already", file=os.fspath(out), hint="choose another name for --out")
         partial = out.with_name(f".{out.name}.partial")
-    with snapshot(evidence, spool=spool, salvage=salvage) as source:
+    options = ReadOptions(salvage=salvage, max_value_bytes=max_value_bytes, spool=spool or SpoolOptions())
+    with snapshot(evidence, spool=spool, salvage=salvage) as source, as_snapshot(source, options) as plain:
         try:
-            told = _native.cat(os.fspath(source.path), None if partial is None else os.fspath(partial), max_value_bytes)
+            told = _native.cat(
+                os.fspath(plain.path),
+                None if partial is None else os.fspath(partial),
+                max_value_bytes,
+                plain.first_line,
+                plain.cut_short,
+            )
             if partial is not None and out is not None:
                 partial.rename(out)
         except _native.Fault as fault:
@@ -56,5 +64,4 @@ def write_keyspace(
         finally:
             if partial is not None:
                 partial.unlink(missing_ok=True)
-    found = json.loads(told)["warnings"]
-    return [*source.remarks, *(Remark(w["kind"], w["message"], w.get("offset"), w.get("count")) for w in found)]
+    return [*source.remarks, *plain.remarks, *remarks(json.loads(told)["warnings"])]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -65,6 +66,73 @@ class ConvertedKeyspace(RdbKeyspace):
         return keys
 
 
+@dataclass(frozen=True)
+class PlainSnapshot:
+    """An RDB file: the evidence itself, or what was made of it.
+
+    Attributes:
+        path: the file.
+        made: what came of making it; None: it is the evidence itself.
+    """
+
+    path: Path
+    made: _native.Conversion | None = None
+
+    @cached_property
+    def told(self) -> dict[str, Any]:
+        """What the conversion tells, see :meth:`_native.Conversion.info`."""
+        told: dict[str, Any] = {} if self.made is None else json.loads(self.made.info())
+        return told
+
+    @property
+    def first_line(self) -> str | None:
+        """The first line of its keyspace NDJSON, where the file cannot tell."""
+        if self.made is None:
+            return None
+        members = ("started_at_ms", "finished_at_ms", "redis_version", "atomic", "as_of_ms")
+        line = {"format": "jobsleuth-keyspace", "version": 1, **{name: self.told[name] for name in members}}
+        return json.dumps(line, separators=(",", ":"))
+
+    @property
+    def cut_short(self) -> bool:
+        """The file is only the beginning of what was."""
+        return self.told.get("fault") is not None
+
+    @property
+    def remarks(self) -> list[Remark]:
+        """What the making found odd."""
+        fault = self.told.get("fault")
+        ended = [] if fault is None else [Remark(fault["kind"], fault["message"], fault["offset"])]
+        return [*remarks(self.told.get("warnings", [])), *ended]
+
+
+@contextmanager
+def as_snapshot(
+    source: Snapshot, options: ReadOptions, progress: Callable[[int, int], None] | None = None
+) -> Iterator[PlainSnapshot]:
+    """Any evidence as an RDB file, for the time of the block.
+
+    Raises:
+        EvidenceError: it is damaged or of an unknown version, or there is no room for the temporary file.
+    """
+    if source.kind == "rdb":
+        yield PlainSnapshot(source.path)
+        return
+    with temporary(source.shown, options.spool, source.size) as target:
+        try:
+            made = _native.convert_ndjson(
+                os.fspath(source.path),
+                os.fspath(target.path),
+                options.salvage,
+                options.max_value_bytes,
+                target.room,
+                progress,
+            )
+        except _native.Fault as fault:
+            raise evidence_error(fault, source) from None
+        yield PlainSnapshot(target.path, made)
+
+
 @contextmanager
 def open_keyspace(
     source: Snapshot,
@@ -88,36 +156,32 @@ def open_keyspace(
     def stage(name: str) -> Callable[[int, int], None] | None:
         return None if progress is None else lambda done, total: progress(name, done, total)
 
-    if source.kind == "rdb":
-        yield RdbKeyspace.open(
-            source,
-            salvage=options.salvage,
-            as_of_ms=options.as_of_ms,
-            max_value_bytes=options.max_value_bytes,
-            threads=options.threads,
-            progress=stage("index"),
-        )
-        return
-    with temporary(source.shown, options.spool, source.size) as target:
-        try:
-            made = _native.convert_ndjson(
-                os.fspath(source.path),
-                os.fspath(target.path),
-                options.salvage,
-                options.max_value_bytes,
-                target.room,
-                stage("convert"),
+    with as_snapshot(source, options, stage("convert")) as plain:
+        if plain.made is None:
+            yield RdbKeyspace.open(
+                source,
+                salvage=options.salvage,
+                as_of_ms=options.as_of_ms,
+                max_value_bytes=options.max_value_bytes,
+                threads=options.threads,
+                progress=stage("index"),
             )
-            index = _native.index(os.fspath(target.path), False, options.max_value_bytes, stage("index"))
+            return
+        try:
+            index = _native.index(os.fspath(plain.path), False, options.max_value_bytes, stage("index"))
         except _native.Fault as fault:
             raise evidence_error(fault, source) from None
-        yield ConvertedKeyspace(source, index, made, options)
+        yield ConvertedKeyspace(source, index, plain.made, options)
+
+
+def remarks(told: list[dict[str, Any]]) -> list[Remark]:
+    """The core's warnings."""
+    return [Remark(w["kind"], w["message"], w.get("offset"), w.get("count")) for w in told]
 
 
 def _facts(source: Snapshot, told: dict[str, Any], spooled: EvidenceFacts) -> EvidenceFacts:
     """What the evidence says of itself, with the counts of the snapshot that was made of it."""
-    read = [Remark(w["kind"], w["message"], w.get("offset"), w.get("count")) for w in told["warnings"]]
-    kept = [r for r in spooled.remarks if r.kind in ("empty_key", "odd_database", "expiry_off_the_calendar")]
+    kept = [r for r in spooled.remarks if r.kind in ("empty_key", "odd_database")]
     hints = ("hint_keys", "hint_expires")
     version = told.get("redis_version")
     return replace(
@@ -132,7 +196,7 @@ def _facts(source: Snapshot, told: dict[str, Any], spooled: EvidenceFacts) -> Ev
             db: {name: count for name, count in found.items() if name not in hints}
             for db, found in spooled.databases.items()
         },
-        remarks=[*source.remarks, *read, *(replace(r, offset=None) for r in kept)],
+        remarks=[*source.remarks, *remarks(told["warnings"]), *(replace(r, offset=None) for r in kept)],
         fault=told["fault"],
     )
 
