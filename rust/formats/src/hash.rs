@@ -94,7 +94,7 @@ pub(crate) fn with_paths<I: Input, V: Visitor>(
     scratch: &mut (Scratch, Scratch),
     v: &mut V,
 ) -> Result<()> {
-    for _ in 0..r.count(4)? {
+    for _ in 0..r.count(2)? {
         r.string(&mut scratch.0, |path| v.hash_path(path))?;
         for _ in 0..r.count(2)? {
             r.pair::<0, _>(scratch, |field, value, _| v.hash_field(field, value, None))?;

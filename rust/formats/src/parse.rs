@@ -194,7 +194,8 @@ impl Blob<'_> {
         if self.packed {
             Error::corrupt(self.offset, format!("{} (byte {} after decompression)", spot.what, spot.at))
         } else {
-            Error::corrupt(self.offset.saturating_add(spot.at as u64), spot.what)
+            // Slack behind a value may point beyond the end; a place is always inside the evidence.
+            Error::corrupt(self.offset.saturating_add(spot.at.min(self.bytes.len()) as u64), spot.what)
         }
     }
 }

@@ -92,7 +92,7 @@ pub(crate) fn value<I: Input>(
         }
         Shape::HashPaths => {
             let mut total = Some(0);
-            for _ in 0..r.count(4)? {
+            for _ in 0..r.count(2)? {
                 r.skip_string()?;
                 total = sum(total, strings::<0, I>(r, 2, 2)?);
             }

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use common::E::{N, T};
 use common::{Dribble, file, key, len, lines, lines_of, listpack, lzf, s, zoo};
-use jobsleuth_formats::{ErrorKind, FileInput, Input, Item, Limits, SliceInput, Walker, decode, decode_dump};
+use jobsleuth_formats::{
+    Context, ErrorKind, Family, FileInput, Input, Item, Limits, SliceInput, Walker, decode, decode_dump,
+};
 
 /// Every beginning of a sound file that is not the whole of it is an error, in the index pass and in `cat`.
 #[test]
@@ -378,6 +380,27 @@ fn contradictions() {
     corrupt(15, group(&[1], &[2]));
     corrupt(15, group(&[1, 2], &[1, 1]));
     corrupt(15, group(&[1, 1], &[1]));
+}
+
+/// The place of a fault is inside the evidence, also where a packed value points beyond its end.
+#[test]
+fn places_are_inside() {
+    for (rdb_type, blob) in [(9, &b"\x02\x03foo\x03\xffbar"[..]), (9, &[2, 0, 0, 0, 2, 0, 0, 0, 0xff, 0xff, 5, 0])] {
+        let bytes = file("REDIS0006", &[key(rdb_type, "k", &[s(blob)])]);
+        let (_, result) = lines_of(&bytes);
+        let error = result.unwrap_err().error;
+        assert!(error.offset <= bytes.len() as u64, "{error}");
+    }
+}
+
+/// A path without fields takes two bytes: a value may be as small as that, also at the end of what is at hand.
+#[test]
+fn smallest_paths() {
+    let value = [len(2), s(""), len(0), s(""), len(0)].concat();
+    let ctx = Context::new(Family::Valkey, 81, Limits::default());
+    let mut input = SliceInput::new(&value, 0);
+    decode(&ctx, 23, &mut input, &mut ()).unwrap();
+    assert_eq!(input.remaining(), 0);
 }
 
 /// A visitor that has seen enough stops the reading, and the input stays usable.
