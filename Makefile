@@ -19,10 +19,10 @@ MANIFEST := --locked --manifest-path rust/Cargo.toml
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 RUST_SOURCES := $(shell find rust -name '*.rs' -not -path '*/target/*') $(wildcard rust/Cargo.* rust/*/Cargo.toml)
 
-.PHONY: help demo test lint types rust pytest docs fixtures bench clean setup-tools
+.PHONY: help demo test lint types rust pytest fuzz docs fixtures bench clean setup-tools
 
 help:
-	@sed -n '1,3p' Makefile; echo "other targets: lint types rust pytest docs fixtures bench clean"
+	@sed -n '1,3p' Makefile; echo "other targets: lint types rust pytest fuzz docs fixtures bench clean"
 
 # ---- setting up
 
@@ -90,6 +90,17 @@ rust: $(VENV)/.dev
 
 pytest: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2
+
+# Each target for SECONDS; wants a C++ compiler and `cargo install cargo-fuzz`.
+FUZZ_TARGETS ?= file dump stream listpack ziplist protobuf json
+SECONDS ?= 30
+fuzz:
+	@cargo fuzz --version >/dev/null || { echo "cargo-fuzz is missing: cargo install cargo-fuzz" >&2; exit 2; }
+	cd rust/fuzz && for target in $(FUZZ_TARGETS); do \
+	  mkdir -p corpus/$$target; \
+	  cargo fuzz run --sanitizer none $$target corpus/$$target seeds/$$target -- \
+	    -max_total_time=$(SECONDS) -max_len=16384 -timeout=10 -rss_limit_mb=512 -verbosity=0 -print_final_stats=1; \
+	done
 
 # ---- made from the code
 
