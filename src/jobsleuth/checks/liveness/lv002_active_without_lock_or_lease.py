@@ -9,14 +9,16 @@ class ActiveWithoutLockOrLease(Check):
     """A job is active, but nobody holds it.
 
     What it finds
-    An id in `active` for which the snapshot has no lock (BullMQ) or no lease (Asynq; up to 0.21 no deadline). Locks
-    and leases that are there but had run out belong to LV003.
+    An id in `active` for which the snapshot has no lock (BullMQ) or no lease (Asynq; 0.10 to 0.21 no deadline; before
+    0.10, where there is neither, no entry of a live worker). Locks and leases that are there but had run out belong to
+    LV003.
 
     Why it matters
     No worker renews its claim on the job. Asynq never recovers such a task: the recoverer looks at leases only, so this
-    is an error. BullMQ puts it back at the second stalled check, provided that some worker makes them: a warning while
-    the `stalled-check` key shows that, else an error, since the job stays until a worker with stalled checks starts.
-    Under a global concurrency limit such jobs take the slots of others.
+    is an error; before 0.10 there is no recoverer, but servers up to 0.9.3 put everything back when they start. BullMQ
+    puts it back at the second stalled check, provided that some worker makes them: a warning while the `stalled-check`
+    key shows that, else an error, since the job stays until a worker with stalled checks starts. Under a global
+    concurrency limit such jobs take the slots of others.
 
     How it comes about
     The worker was killed or lost its connection; locks were evicted under a `volatile-*` memory policy; jobs fetched
@@ -30,7 +32,8 @@ class ActiveWithoutLockOrLease(Check):
 
     False alarms
     BullMQ 4 and older, and Bull, take a job and lock it in two steps, about 1 % of looks at a healthy queue show it:
-    there the finding is only possible while stalled checks run. 5.x and later do both in one script.
+    there the finding is only possible while stalled checks run. 5.x and later do both in one script. Asynq before 0.10
+    takes one task more than it has workers, so one for each live server is no finding, and more are only possible.
 
     References
     taskforcesh/bullmq#652, taskforcesh/bullmq#2580, taskforcesh/bullmq#806, OptimalBits/bull#1766,
@@ -42,12 +45,12 @@ class ActiveWithoutLockOrLease(Check):
     title = "A job is active, but nobody holds it"
     severity = "error"
     since = "0.1.0"
-    versions = "Bull, BullMQ, Asynq 0.10+"
+    versions = "Bull, BullMQ, Asynq"
     impact = "stay active although nobody works on them"
     heals = "no: no release of Asynq recovers an active task without a lease"
     needs = {
         "membership": ("dialect", "namespace", "queue", "job_id", "structure", "key", "evidence", "db"),
-        "workers": ("dialect", "namespace", "queue", "kind", "job_id", "evidence", "db"),
+        "workers": ("dialect", "namespace", "queue", "kind", "job_id", "valid", "evidence", "db"),
         "keys": ("dialect", "namespace", "queue", "role", "type", "expired", "evidence", "db"),
         "queues": ("dialect", "namespace", "queue", "layout", "evidence", "db"),
         "jobs": ("dialect", "namespace", "queue", "job_id", "started_at", "evidence", "db"),
@@ -77,8 +80,22 @@ class ActiveWithoutLockOrLease(Check):
             FROM jobs AS j
             SEMI JOIN loose AS l USING (dialect, namespace, queue, job_id, evidence, db)
         ),
+        working AS (
+            SELECT DISTINCT dialect, namespace, queue, job_id, evidence, db
+            FROM workers
+            WHERE kind = 'worker' AND valid IS NOT FALSE
+        ),
+        servers AS (
+            SELECT dialect, evidence, db, count(*) FILTER (valid IS NOT FALSE) AS alive
+            FROM workers
+            WHERE kind = 'server'
+            GROUP BY ALL
+        ),
         judged AS (
             SELECT dialect, namespace, queue, l.job_id, l.key, evidence, db, j.started_at,
+                q.layout IN ('asynq 0.1', 'asynq 0.2–0.9') AS before_leases,
+                regexp_matches(q.layout, '^asynq 0\\.(1[0-9]|20).*[0-9]$') AS has_deadlines,
+                w.job_id IS NOT NULL AS worked_on, s.alive,
                 c.queue IS NOT NULL AS stalled_checks,
                 k.job_id IS NOT NULL AS marked_stalled,
                 coalesce(try_cast(regexp_extract(q.layout, '^bullmq (\\d+)', 1) AS INTEGER), 0) AS major
@@ -87,17 +104,39 @@ class ActiveWithoutLockOrLease(Check):
             LEFT JOIN checked AS c USING (dialect, namespace, queue, evidence, db)
             LEFT JOIN marked AS k USING (dialect, namespace, queue, job_id, evidence, db)
             LEFT JOIN begun AS j USING (dialect, namespace, queue, job_id, evidence, db)
+            LEFT JOIN working AS w USING (dialect, namespace, queue, job_id, evidence, db)
+            LEFT JOIN servers AS s USING (dialect, evidence, db)
+        ),
+        counted AS (
+            SELECT *, before_leases AND coalesce(alive, 0) = 0 AND alive IS NOT NULL AS left_behind,
+                count(*) FILTER (before_leases AND NOT worked_on) OVER (PARTITION BY dialect, evidence, db) AS loose
+            FROM judged
         )
         SELECT dialect, namespace, queue, job_id, key, evidence, db, started_at, stalled_checks, marked_stalled,
-            CASE WHEN dialect = 'bullmq' AND stalled_checks THEN 'warning' ELSE 'error' END AS severity,
-            CASE WHEN dialect = 'bullmq' AND stalled_checks AND major < 5 THEN 'possible' ELSE 'certain'
-                END AS certainty,
-            CASE WHEN dialect = 'asynq' THEN 'lease' ELSE 'lock' END AS _claim,
             CASE
+                WHEN dialect = 'bullmq' AND stalled_checks OR before_leases AND NOT left_behind THEN 'warning'
+                ELSE 'error'
+            END AS severity,
+            CASE
+                WHEN dialect = 'bullmq' AND stalled_checks AND major < 5 OR before_leases AND NOT left_behind
+                    THEN 'possible'
+                ELSE 'certain'
+            END AS certainty,
+            CASE WHEN before_leases THEN 'at its next start, if that server is of 0.9.3 or older; 0.9.4: never' END
+                AS heals,
+            CASE
+                WHEN dialect = 'bullmq' THEN 'lock'
+                WHEN before_leases THEN 'live worker'
+                WHEN has_deadlines THEN 'deadline'
+                ELSE 'lease'
+            END AS _claim,
+            CASE
+                WHEN before_leases THEN ': servers up to 0.9.3 put it back when they start, 0.9.4 never does'
                 WHEN dialect = 'asynq' THEN ': no release recovers it by itself'
                 WHEN stalled_checks THEN ': a stalled check will put it back'
                 ELSE ', and no worker makes stalled checks: it stays until one does'
             END AS _next
-        FROM judged
+        FROM counted
+        WHERE NOT before_leases OR NOT worked_on AND loose > coalesce(alive, 0)
     """
     message = "Job {job_id} of queue {queue} is active without a {_claim}{_next}"

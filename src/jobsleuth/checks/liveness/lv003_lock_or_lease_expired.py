@@ -15,8 +15,10 @@ class LockOrLeaseExpired(Check):
     Why it matters
     The worker died, hangs, or was cut off; another one may take the job while the first still works on it. Asynq's
     recoverer acts between 30 and 90 s after the end: until 30 s this is information, until 90 s a warning, beyond (with
-    `clock_skew_ms` allowed) an error, since nobody recovers the queue. BullMQ: a warning while stalled checks run, else
-    an error, as in LV002.
+    `clock_skew_ms` allowed) an error, since nobody recovers the queue. A task without a message, or with one that
+    cannot be decoded, no release recovers: always an error. Up to 0.21 a deadline is all that tells of a dead worker,
+    half an hour after the start unless the task has its own. BullMQ: a warning while stalled checks run, else an error,
+    as in LV002.
 
     How it comes about
     Worker killed, out of memory, event loop blocked for longer than the lock lasts, network partition. Asynq beyond
@@ -49,6 +51,7 @@ class LockOrLeaseExpired(Check):
             "dialect", "namespace", "queue", "kind", "job_id", "worker_id", "valid_until", "key", "evidence", "db",
         ),
         "keys": ("dialect", "namespace", "queue", "role", "type", "expired", "evidence", "db"),
+        "jobs": ("dialect", "namespace", "queue", "job_id", "record_complete", "decode_error", "evidence", "db"),
         "evidence": ("evidence", "as_of_ms"),
     }  # fmt: skip
     sql = """
@@ -71,25 +74,43 @@ class LockOrLeaseExpired(Check):
             SELECT DISTINCT dialect, namespace, queue, evidence, db
             FROM keys
             WHERE role = 'stalled-check' AND type = 'string' AND expired IS NOT TRUE
+        ),
+        unreadable AS MATERIALIZED (
+            SELECT dialect, namespace, queue, job_id, evidence, db, decode_error IS NOT NULL AS undecodable
+            FROM jobs
+            WHERE dialect = 'asynq' AND (decode_error IS NOT NULL OR record_complete IS NOT TRUE)
         )
         SELECT l.dialect, l.namespace, l.queue, l.job_id, l.key, l.evidence, l.db, l.worker_id, l.valid_until,
             l.ended_before_ms,
             CASE
                 WHEN l.dialect <> 'asynq' THEN CASE WHEN c.queue IS NULL THEN 'error' ELSE 'warning' END
+                WHEN u.job_id IS NOT NULL THEN 'error'
                 WHEN l.ended_before_ms <= $recovery_starts_ms THEN 'info'
                 WHEN l.ended_before_ms <= $recovery_ends_ms + $clock_skew_ms THEN 'warning'
                 ELSE 'error'
             END AS severity,
-            CASE WHEN l.dialect = 'asynq' THEN 'lease' ELSE 'lock' END AS _claim,
+            CASE
+                WHEN u.undecodable THEN 'no: recovery stops at its message, for every queue of the server that meets it'
+                WHEN u.job_id IS NOT NULL THEN 'no: no release recovers a task without a message'
+            END AS heals,
+            CASE
+                WHEN l.dialect <> 'asynq' THEN 'lock'
+                WHEN l.key LIKE '%deadlines' THEN 'deadline'
+                ELSE 'lease'
+            END AS _claim,
             duration_text(l.ended_before_ms) AS _ended,
             CASE
                 WHEN l.dialect <> 'asynq' THEN CASE WHEN c.queue IS NULL
                     THEN ', and no worker makes stalled checks' ELSE '; a stalled check will put it back' END
+                WHEN u.undecodable THEN ', and recovery stops at its message, which cannot be decoded'
+                WHEN u.job_id IS NOT NULL THEN ', and no release recovers a task without a message'
                 WHEN l.ended_before_ms <= $recovery_ends_ms + $clock_skew_ms THEN '; recovery is still due'
                 ELSE ', and nobody recovered it'
             END AS _next
         FROM lapsed AS l
         LEFT JOIN checked AS c USING (dialect, namespace, queue, evidence, db)
+        LEFT JOIN unreadable AS u ON u.dialect = l.dialect AND u.namespace = l.namespace AND u.queue = l.queue
+            AND u.job_id = l.job_id AND u.evidence = l.evidence AND u.db = l.db
         WHERE EXISTS (
             SELECT 1 FROM membership AS m
             WHERE m.structure = 'active' AND m.job_id = l.job_id AND m.queue = l.queue AND m.namespace = l.namespace
