@@ -33,7 +33,8 @@ class ActiveWithoutLockOrLease(Check):
     False alarms
     BullMQ 4 and older, and Bull, take a job and lock it in two steps, about 1 % of looks at a healthy queue show it:
     there the finding is only possible while stalled checks run. 5.x and later do both in one script. Asynq before 0.10
-    takes one task more than it has workers, so one for each live server is no finding, and more are only possible.
+    takes one task more than it has workers, so one for each live server is no finding, and more are only possible. Of
+    0.1, which keeps neither locks nor heartbeats, nothing can be said.
 
     References
     taskforcesh/bullmq#652, taskforcesh/bullmq#2580, taskforcesh/bullmq#806, OptimalBits/bull#1766,
@@ -93,9 +94,9 @@ class ActiveWithoutLockOrLease(Check):
         ),
         judged AS (
             SELECT dialect, namespace, queue, l.job_id, l.key, evidence, db, j.started_at,
-                q.layout IN ('asynq 0.1', 'asynq 0.2–0.9') AS before_leases,
+                q.layout = 'asynq 0.2–0.9' AS before_leases,
                 regexp_matches(q.layout, '^asynq 0\\.(1[0-9]|20).*[0-9]$') AS has_deadlines,
-                w.job_id IS NOT NULL AS worked_on, s.alive,
+                w.job_id IS NOT NULL AS worked_on, s.alive, q.layout,
                 c.queue IS NOT NULL AS stalled_checks,
                 k.job_id IS NOT NULL AS marked_stalled,
                 coalesce(try_cast(regexp_extract(q.layout, '^bullmq (\\d+)', 1) AS INTEGER), 0) AS major
@@ -137,6 +138,6 @@ class ActiveWithoutLockOrLease(Check):
                 ELSE ', and no worker makes stalled checks: it stays until one does'
             END AS _next
         FROM counted
-        WHERE NOT before_leases OR NOT worked_on AND loose > coalesce(alive, 0)
+        WHERE layout <> 'asynq 0.1' AND (NOT before_leases OR NOT worked_on AND loose > coalesce(alive, 0))
     """
     message = "Job {job_id} of queue {queue} is active without a {_claim}{_next}"
