@@ -250,21 +250,29 @@ def _queue_holds(picture: Picture) -> Iterator[str]:
     for note in str(queue.get("layout_why") or "").split("; "):
         if "getState fails" in note:
             yield f"In its queue {note}."
+    if any(p["structure"] == "limited" for p in picture.places):
+        yield "The rate limit of its queue put it off."
     if state not in _READY or not queue:
         return
     in_paused = any(p["structure"] == "paused" for p in picture.places)
     if queue.get("paused"):
         yield "Its queue is paused."
+        if any(p["structure"] == "wait" for p in picture.places) and "6.x" not in str(queue.get("layout")):
+            # Until 6.0 resuming renames `paused` over `wait`.
+            yield "It is in wait all the same, and resuming the queue could drop it."
     elif in_paused:
         yield "It lies in the list of a paused queue, but the queue is not paused: no worker looks there."
-    limits, as_of = dict(queue.get("limits") or {}), picture.as_of_ms
-    left = limits.get("limiter_ttl_ms")
-    if as_of is not None and left is not None and left > 0 and limits.get("limiter"):
-        used = "" if limits["limiter"] >= _NO_LIMIT else f", {limits['limiter']:,} already started in this window"
-        yield f"Its queue is rate limited for another {age(left)}{used}."
+    limits = dict(queue.get("limits") or {})
+    left, used, most = limits.get("limiter_ttl_ms") or 0, limits.get("limiter") or 0, limits.get("max")
+    if left > 0 and used >= _NO_LIMIT:
+        yield f"Its queue is rate limited by hand for another {age(left)}."
+    elif left > 0 and used and (most is None or used >= most):
+        # Without a limit of the queue the worker has one, which is recorded nowhere.
+        yield f"Its queue has a rate limit: {used:,} started in the window that runs for another {age(left)}."
     cap, active = limits.get("concurrency"), dict(queue.get("counts") or {}).get("active") or 0
     if cap is not None and active >= cap:
-        yield f"All {number(cap, 'slot')} of its queue's global concurrency are taken."
+        slots = "The one slot" if cap == 1 else f"All {cap:,} slots"
+        yield f"{slots} of its queue's global concurrency {'is' if cap == 1 else 'are'} taken."
 
 
 def _kin(picture: Picture) -> Iterator[str]:
