@@ -28,16 +28,27 @@ fn base64(out: &mut Vec<u8>, value: &[u8]) {
 /// A string. Besides what JSON demands, all is escaped that a terminal could take for a command or that turns the
 /// direction of writing, so that the file can be looked at safely.
 pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
-    out.push(b'"');
     let mut rest = text.as_bytes();
-    while !rest.is_empty() {
-        let clean = clean_prefix(rest);
-        let (head, tail) = rest.split_at_checked(clean).unwrap_or((rest, &[]));
-        out.extend_from_slice(head);
-        rest = match tail.first() {
-            None => &[],
-            Some(_) => escape(out, tail),
-        };
+    out.reserve(rest.len() + rest.len() / 8 + 16);
+    out.push(b'"');
+    while let Some((chunk, tail)) = rest.split_first_chunk::<STEP>() {
+        let clean = clean_prefix(*chunk);
+        // Eight bytes are stored at once, and those taken back that are not clean.
+        out.extend_from_slice(chunk);
+        if clean == STEP {
+            rest = tail;
+        } else {
+            out.truncate(out.len() - (STEP - clean));
+            rest = escape(out, rest.get(clean..).unwrap_or_default());
+        }
+    }
+    while let [first, tail @ ..] = rest {
+        if is_suspect(*first) {
+            rest = escape(out, rest);
+        } else {
+            out.push(*first);
+            rest = tail;
+        }
     }
     out.push(b'"');
 }
@@ -48,22 +59,27 @@ fn is_suspect(b: u8) -> bool {
     b < 0x20 || b == b'"' || b == b'\\' || b == 0x7f || b == 0xc2 || b == 0xe2
 }
 
-/// Bytes up to the first that may need escaping.
+const STEP: usize = 8;
+
+/// Bytes up to the first that may need escaping; all at once.
 #[inline]
-fn clean_prefix(bytes: &[u8]) -> usize {
-    const STEP: usize = 16;
-    let mut n = 0;
-    for chunk in bytes.chunks_exact(STEP) {
-        // No early exit inside: this way it is a handful of vector instructions.
-        if chunk.iter().fold(false, |any, &b| any | is_suspect(b)) {
-            break;
-        }
-        n += STEP;
-    }
-    n + bytes.get(n..).unwrap_or_default().iter().take_while(|&&b| !is_suspect(b)).count()
+fn clean_prefix(chunk: [u8; STEP]) -> usize {
+    const ONES: u64 = u64::MAX / 0xff;
+    const HIGH: u64 = ONES << 7;
+    // Bit 7 of each byte below `limit`, and of some bytes above the first such one: only the first is of use.
+    let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & HIGH;
+    let word = u64::from_le_bytes(chunk);
+    // With bit 1 turned, the quotation mark follows the control characters, and two bytes that are suspects differ in
+    // one bit.
+    let found = below(word ^ (ONES * 2), 0x21)
+        | below(word ^ (ONES * 0x5c), 1)
+        | below(word ^ (ONES * 0x7f), 1)
+        | below((word | (ONES * 0x20)) ^ (ONES * 0xe2), 1);
+    (found.trailing_zeros() / 8) as usize
 }
 
 /// Writes the character at the start, escaped if need be; what follows it.
+#[inline]
 fn escape<'a>(out: &mut Vec<u8>, bytes: &'a [u8]) -> &'a [u8] {
     let used = match bytes {
         [b'"', ..] => simple(out, b'"'),
@@ -124,6 +140,21 @@ mod tests {
         assert_eq!(of("日本語😀".as_bytes()), "\"日本語😀\"");
         for n in 0..40 {
             assert_eq!(of(&[&vec![b'x'; n][..], b"\n"].concat()), format!("\"{}\\n\"", "x".repeat(n)));
+        }
+    }
+
+    /// The eight bytes at once are judged as each of them alone is, whatever stands around it.
+    #[test]
+    fn all_at_once() {
+        for b in 0..=255u8 {
+            for around in [0x00, 0x21, 0x23, 0x61, 0x7e, 0x80, 0xa2, 0xc1, 0xc3, 0xff] {
+                for at in 0..super::STEP {
+                    let mut chunk = [around; super::STEP];
+                    chunk[at] = b;
+                    let first = chunk.iter().take_while(|&&b| !super::is_suspect(b)).count();
+                    assert_eq!(super::clean_prefix(chunk), first, "{chunk:x?}");
+                }
+            }
         }
     }
 
