@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -41,6 +43,7 @@ _ANSWERS = {
 }
 _SENTENCES = ("since_why", "held_by", "heals", "retry_why")
 _ORDER = ("evidence", "db", "namespace", "queue", "job_id", "key", "dialect", "severity", "details")
+_LANES = 2
 _NO_TIME = "the evidence does not say when it was taken: give the time with --as-of"
 
 MACROS = (
@@ -60,6 +63,10 @@ MACROS = (
     """,
 )
 """SQL macros that the checks may use besides DuckDB's own functions."""
+
+
+_Outcome = tuple[str, str | None, pa.Table | None]
+"""Status, reason and findings of a check."""
 
 
 @dataclass(frozen=True)
@@ -97,14 +104,7 @@ def run_checks(case: Case, policy: Policy | None = None, checks: Sequence[type[C
         for macro in MACROS:
             connection.execute(macro)
         bench = _Bench(connection)
-        for check in chosen:
-            outcome: tuple[str, str | None, pa.Table | None]
-            if policy.runs(check):
-                outcome = bench.run(check, policy)
-            else:
-                wanted = check.opt_in and check.id not in policy.off
-                outcome = "off", "runs only if the policy enables it" if wanted else "switched off by the policy", None
-            status, reason, found = outcome
+        for check, (status, reason, found) in zip(chosen, bench.run_all(chosen, policy), strict=True):
             if found is not None and found.num_rows:
                 findings.append(found)
             rows.append(
@@ -186,6 +186,7 @@ class _Bench:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
+        self._lock = Lock()
         self.columns: dict[str, set[str]] = {}
         for table, column in connection.execute(
             "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal"
@@ -195,10 +196,33 @@ class _Bench:
         self._timed = [number for number, timed in evidence if timed]
         self._untimed = [number for number, timed in evidence if not timed]
 
-    def run(self, check: type[Check], policy: Policy) -> tuple[str, str | None, pa.Table | None]:
-        """(status, reason, findings) of one check."""
+    def run_all(self, checks: Sequence[type[Check]], policy: Policy) -> list[_Outcome]:
+        """Outcome of each check, in their order; two run at a time, since planning keeps one core busy only."""
+        waiting = iter(enumerate(checks))
+        done: dict[int, _Outcome] = {}
+
+        def lane() -> None:
+            with self._connection.cursor() as connection:
+                for macro in MACROS:
+                    connection.execute(macro)
+                while True:
+                    with self._lock:
+                        at, check = next(waiting, (None, None))
+                    if at is None or check is None:
+                        return
+                    done[at] = self._run(connection, check, policy)
+
+        with ThreadPoolExecutor(_LANES, thread_name_prefix="jobsleuth-check") as pool:
+            for running in [pool.submit(lane) for _ in range(_LANES)]:
+                running.result()
+        return [done[at] for at in range(len(checks))]
+
+    def _run(self, connection: duckdb.DuckDBPyConnection, check: type[Check], policy: Policy) -> _Outcome:
         import duckdb
 
+        if not policy.runs(check):
+            wanted = check.opt_in and check.id not in policy.off
+            return "off", "runs only if the policy enables it" if wanted else "switched off by the policy", None
         lack = self._lack(check)
         if lack is not None:
             return "could_not_run", lack, None
@@ -210,7 +234,7 @@ class _Bench:
         thresholds = policy.thresholds(check)
         numbers = [number for number, _ in thresholds]
         try:
-            parts = [(number, self._findings(check, parameters)) for number, parameters in thresholds]
+            parts = [(number, self._findings(connection, check, parameters)) for number, parameters in thresholds]
             return "ran", reason, _settled(check, policy, numbers, parts)
         except (duckdb.Error, pa.ArrowException) as error:
             text = " ".join(str(error).split())
@@ -226,12 +250,16 @@ class _Bench:
                 return f"the case's table {table} has no column {', '.join(missing)}"
         return None
 
-    def _findings(self, check: type[Check], parameters: dict[str, int]) -> pa.Table:
-        described = self._connection.execute(f"DESCRIBE {check.sql}", parameters).fetchall()
+    @staticmethod
+    def _findings(connection: duckdb.DuckDBPyConnection, check: type[Check], parameters: dict[str, int]) -> pa.Table:
+        # Planning a query costs more than most of them take to run, and most find nothing.
+        made = connection.execute(f"CREATE OR REPLACE TEMP TABLE _found AS {check.sql}", parameters).fetchone()
+        if made is not None and made[0] == 0:
+            return conform("findings", pa.table({}))
+        described = connection.execute("DESCRIBE _found").fetchall()
         shown = list(dict.fromkeys(re.findall(r"\{(\w+)\}", check.message)))
         query = _wrapped(check, [str(row[0]) for row in described], shown)
-        relation = self._connection.sql(query, params=parameters)
-        reader = pa.RecordBatchReader.from_stream(relation)
+        reader = pa.RecordBatchReader.from_stream(connection.sql(query))
         found = [_batch(check, batch, shown) for batch in reader if batch.num_rows]
         return pa.concat_tables(found) if found else conform("findings", pa.table({}))
 
@@ -255,7 +283,7 @@ def _settled(check: type[Check], policy: Policy, numbers: list[int], parts: list
 
 
 def _wrapped(check: type[Check], columns: list[str], shown: list[str]) -> str:
-    """The check's SQL with certainty, details and order around it; `_m0`, `_m1`, … are the message's values as text."""
+    """What the check found, with certainty, details and order; `_m0`, `_m1`, … are the message's values as text."""
     unknown = [name for name in shown if name not in columns]
     if unknown:
         raise pa.ArrowInvalid(f"its message names {unknown[0]}, which its query does not return")
@@ -281,7 +309,7 @@ def _wrapped(check: type[Check], columns: list[str], shown: list[str]) -> str:
         SELECT * FROM (
             SELECT {", ".join(picked)}, {severity} AS severity, {certainty} AS certainty, {details} AS details,
                 {", ".join(told)}{values}
-            FROM ({check.sql}) AS found
+            FROM _found AS found
             LEFT JOIN evidence AS e ON e.evidence = {evidence}
             {timed}
         ) AS made
