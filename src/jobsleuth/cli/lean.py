@@ -7,6 +7,10 @@ import os
 import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import NoReturn
+
+_UNWRITTEN = 120
+"""What Python itself exits with when standard output cannot take the rest."""
 
 
 def trim() -> None:
@@ -17,6 +21,16 @@ def trim() -> None:
     """
     gc.disable()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def leave(code: int) -> NoReturn:
+    """Ends the process at once: everything is written and closed, and taking the heap apart helps nobody."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        code = code or _UNWRITTEN
+    os._exit(code)
 
 
 class _Hidden:

@@ -56,7 +56,7 @@ def run() -> None:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     # An orderly end, so that a half-built case is removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
-    sys.exit(main())
+    lean.leave(main())
 
 
 def main() -> int:
