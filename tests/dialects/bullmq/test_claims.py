@@ -201,3 +201,55 @@ def test_strangers_under_a_queue_are_unplaced_and_beside_it_unclaimed(fixture: A
         beside = ("bull", "bull:", "bull:orders", "kitchen:wait", "exams:failed", "article:meta", "article:id")
         beside += ("flags:paused", "audit:events", "session:42", "session:42:lock", "clicks")
         assert {evidence.role(key) for key in beside} == {None}
+
+
+def test_parts_of_a_queue_make_no_queue_of_their_own(rdb: Any) -> None:
+    """Deduplication ids, schedules, limiter groups called `meta-paused`, `id`, `stalled-check`; real queues stay."""
+    rdb.db(0)
+    rdb.queue(b"bull:q")
+    for name in (b"de:id", b"de:stalled-check", b"de:meta-paused", b"limiter:id", b"limiter:stalled-check"):
+        rdb.put(b"bull:q:" + name, b"5")
+    rdb.put(b"bull:q:repeat:meta", {b"name": b"n", b"every": b"1000", b"ic": b"1"})
+    # Its prefix is `bull:q`, and its own settings say so.
+    rdb.queue(b"bull:q:limiter", b"bullmq:5.81.5")
+    rdb.put(b"bull:de:id", b"3")
+    rdb.put(b"bull:de:stalled-check", b"1699999999000")
+    evidence = rdb.read()
+    assert _queues(evidence) == {(0, "bull", "q"), (0, "bull:q", "limiter"), (0, "bull", "de")}
+    assert evidence.role("bull:q:de:meta-paused") == "dedup"
+    assert evidence.role("bull:q:repeat:meta") == "scheduler"
+
+
+def test_a_counter_beside_a_wait_list_is_a_queue(rdb: Any) -> None:
+    """What is left of a Bull queue whose jobs were lost: an integer `id` and a list of ids."""
+    rdb.db(0)
+    rdb.put(b"bull:q:id", b"3")
+    rdb.put(b"bull:q:wait", [b"3", b"2"])
+    rdb.put(b"app:x:wait", [b"a"])
+    assert _queues(rdb.read()) == {(0, "bull", "q")}
+
+
+def test_a_job_called_meta_and_the_settings_in_it(rdb: Any) -> None:
+    """A flow may add a job `meta` to a queue without settings; a Queue object then writes them into its record."""
+    rdb.db(0)
+    rdb.job(b"bull:q:meta", paused=b"1", concurrency=b"4")
+    rdb.job(b"bull:q:1")
+    rdb.put(b"bull:q:wait", [b"1", b"meta"])
+    evidence = rdb.read()
+    assert _states(evidence) == {("q", "1"): "waiting", ("q", "meta"): "waiting"}
+    (queue,) = evidence.rows("queues")
+    assert (queue["paused"], dict(queue["limits"])) == (True, {"concurrency": 4})
+
+
+def test_a_key_of_a_wrong_type_is_told(rdb: Any) -> None:
+    """A job called `failed` stands where the zset belongs: rows say where ids are, the queue says what fails."""
+    rdb.db(0)
+    rdb.queue(b"bull:q")
+    rdb.job(b"bull:q:failed")
+    rdb.put(b"bull:q:wait", [b"failed"])
+    rdb.put(b"bull:q:events", b"no stream")
+    evidence = rdb.read()
+    assert _states(evidence) == {("q", "failed"): "waiting"}
+    why = evidence.rows("queues")[0]["layout_why"]
+    assert "`failed` is no zset: the library's own getState fails for every job not found in completed" in why
+    assert "`events` is no stream" in why

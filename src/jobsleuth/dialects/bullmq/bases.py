@@ -4,6 +4,9 @@ A suffix such as ``:id`` or ``:active`` alone proves nothing in a shared Redis. 
 sign (a `meta` hash of the library's fields, an `events` stream of its events, a structure whose members are its job
 hashes, Bull's `meta-paused`) or with two medium ones (integer `id`, integer `stalled-check`, a `marker` zset, a `wait`
 list, a `meta` hash with nothing but general words).
+
+Schedules and deduplication ids are free text as well: an id called `meta-paused` makes a key ``<base>:de:meta-paused``.
+What looks like a queue under such a head of another needs a sign that such keys cannot give.
 """
 
 from __future__ import annotations
@@ -43,6 +46,8 @@ _JOB_EVENTS = [
     b"debounced",
     b"deduplicated",
 ]
+_HEADS = (b":de", b":limiter", b":repeat", b":dn", b":metrics")
+"""Heads under which a queue keeps keys of any name."""
 _HASHES_TRIED = 16
 """Job hashes read per structure to see whether its members are jobs of this library."""
 
@@ -156,6 +161,8 @@ class _Judge:
         self.c = candidates
         self.strong = np.zeros(len(candidates.dbs), np.bool_)
         self.medium = np.zeros(len(candidates.dbs), np.uint8)
+        self.solid = np.zeros(len(candidates.dbs), np.bool_)
+        self.doubted = self._under_heads()
         self.versions: dict[int, tuple[int, ...]] = {}
 
     def accepted(self) -> list[Base]:
@@ -179,7 +186,18 @@ class _Judge:
         return sorted(bases, key=lambda b: (b.db, b.name))
 
     def _settled(self) -> npt.NDArray[np.bool_]:
-        return np.asarray(self.strong | (np.bitwise_count(self.medium) >= 2))
+        enough = self.strong | (np.bitwise_count(self.medium) >= 2)
+        return np.asarray(self.solid | (enough & ~self.doubted))
+
+    def _under_heads(self) -> npt.NDArray[np.bool_]:
+        """Per base, whether its keys may be parts of another candidate's queue."""
+        out = np.zeros(len(self.c.dbs), np.bool_)
+        for head in _HEADS:
+            some = np.flatnonzero(numbers(pc.ends_with(self.c.names, pattern=head), np.bool_))
+            if len(some):
+                outer = [name[: -len(head)] for name in self.c.names.take(pa.array(some)).to_pylist()]
+                out[some] |= numbers(pc.is_in(pa.array(outer, pa.binary()), value_set=self.c.names), np.bool_)
+        return out
 
     def _base_by_row(self, positions: npt.NDArray[np.int64]) -> tuple[Rows, npt.NDArray[np.int64]]:
         return self.c.rows[positions], self.c.base[positions]
@@ -208,7 +226,7 @@ class _Judge:
                 named[i] |= found is not None
                 if found:
                     self.versions[int(bases[i])] = found
-        self.strong[bases[named & ~alien]] = True
+        self.solid[bases[named & ~alien]] = True
         self.medium[bases[~named & ~alien]] |= _META
 
     def _integers(self, suffix: bytes, sign: int) -> None:
@@ -255,7 +273,7 @@ class _Judge:
             whole = has["timestamp"] & has["opts"] & has["data"] & has["name"]
             scar = ~has["timestamp"] & has["processedOn"] & has["ats"]
             for row in numbers(batch.column("row"), np.int64)[whole | scar].tolist():
-                self.strong[hashes[row]] = True
+                self.solid[hashes[row]] = True
 
     def _events(self) -> None:
         rows, bases = self._undecided(self.c.of(b"events"))
@@ -269,4 +287,4 @@ class _Judge:
             of_queue = numbers(pc.is_in(event, value_set=pa.array(_QUEUE_EVENTS, pa.binary())), np.bool_)
             known[at[(of_job & numbers(batch.column("job"), np.bool_)) | of_queue]] = True
             alien[at[~numbers(event.is_valid(), np.bool_)]] = True
-        self.strong[bases[known & ~alien]] = True
+        self.solid[bases[known & ~alien]] = True
