@@ -226,7 +226,9 @@ def document(
             "select evidence, count(*), count(*) filter (where dialect is not null) from keys group by evidence"
         ).fetchall()
         first_events = connection.execute(
-            'select namespace, queue, epoch_ms(min("at")) from events group by all order by all'
+            # A scheduler's history (Asynq) has no entry ids: it tells what was enqueued, not what became of it.
+            'select namespace, queue, epoch_ms(min("at")) from events where stream_id is not null'
+            " group by all order by all"
         ).fetchall()
     finally:
         connection.close()
