@@ -123,7 +123,17 @@ def _places(picture: Picture) -> Iterator[str]:
             due = row["structure"] in _AWAITED
             text += f" = {moment(row['due_at'])} UTC{late(picture, row['due_at']) if due else ''}"
         text += _packed(row)
-        yield text + ("" if row.get("decides_state") else ", does not decide the state")
+        yield text + _rule(picture, row)
+
+
+def _rule(picture: Picture, row: Row) -> str:
+    """Which of several structures decides the state: the library serves one of them first."""
+    if not row.get("decides_state"):
+        return ", does not decide the state"
+    decider, others = picture.job.get("decided_by"), [p for p in picture.places if p.get("decides_state")]
+    if decider is None or len({p["structure"] for p in others}) < 2:
+        return ""
+    return ", decides the state" if row["structure"] == decider else ", is served later and does not decide the state"
 
 
 def _packed(row: Row) -> str:
