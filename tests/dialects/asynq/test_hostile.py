@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 import redis
+from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from jobsleuth.dialects import Options
 from jobsleuth.dialects.asynq.messages import TASK, message_factory
@@ -163,3 +167,49 @@ def test_same_evidence_same_rows() -> None:
     first = load("every-state-0.26.0")
     again = Reading(first.path)
     assert all(first.tables[name].equals(again.tables[name]) for name in first.tables)
+
+
+def test_mutated_messages_are_judged_like_protobuf_does(dump: Dump) -> None:
+    """Real messages cut, with bytes changed, doubled or inserted: an error with an offset exactly where the protobuf
+    package refuses the bytes too, and the same values and unknown fields where it does not."""
+    rnd = random.Random(20260202)
+    real = [
+        hash_[b"msg"] for key, hash_ in load("every-state-0.26.0").raw.items() if b"}:t:" in key and b"msg" in hash_
+    ]
+    tasks: dict[str, bytes] = {}
+    for nth in range(600):
+        data = rnd.choice(real)
+        at = rnd.randrange(len(data))
+        byte = rnd.randbytes(1)
+        data = rnd.choice(
+            [data[:at], data[:at] + byte + data[at + 1 :], data[:at] + byte + data[at:], data + data[:at]]
+        )
+        tasks[f"n{nth}"] = data
+
+    def write(client: redis.Redis) -> None:
+        pipe = client.pipeline()
+        for id, data in tasks.items():
+            pipe.hset(f"asynq:{{q}}:t:{id}", mapping={"msg": data, "state": "pending"})
+        pipe.execute()
+
+    refused = 0
+    rows = {row["job_id"]: row for row in dump(write).rows("jobs")}
+    for id, data in tasks.items():
+        row = rows[id]
+        try:
+            said = Message.FromString(data)
+        except DecodeError:
+            refused += 1
+            assert " at byte " in row["decode_error"] and row["undecoded"] == data, data.hex()
+            assert (row["name"], row["payload"], row["unknown_fields"]) == (None, None, None)
+            continue
+        assert row["decode_error"] is None and row["undecoded"] is None, data.hex()
+        assert (row["name"] or "", row["payload"] or b"", row["record_id"] or "", row["error"] or "") == (
+            said.type, said.payload, said.id, said.error_msg,
+        ), data.hex()  # fmt: skip
+        assert (row["max_attempts"], row["attempts"], row["timeout_s"], row["retention_s"]) == (
+            said.retry, said.retried, said.timeout, said.retention,
+        ), data.hex()  # fmt: skip
+        unknown = [f.field_number for f in UnknownFieldSet(said)]
+        assert [int(name.partition(":")[0]) for name in row["unknown_fields"] or ()] == list(dict.fromkeys(unknown))
+    assert 100 < refused < 500
