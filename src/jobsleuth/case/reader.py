@@ -91,6 +91,21 @@ class Case:
             pieces.append(piece.select(wanted) if wanted is not None else piece)
         return pa.concat_tables(pieces)
 
+    def stored_bytes(self, table: str, columns: Sequence[str]) -> int:
+        """Bytes that reading these columns whole would unpack."""
+        total = 0
+        for file in self.tables.get(table, []):
+            try:
+                footer = pq.read_metadata(file)
+            except (OSError, pa.ArrowException) as error:
+                raise CaseError(f"cannot read the table: {safetext.terminal(str(error), 200)}", file=str(file)) from (
+                    error
+                )
+            wanted = [n for n in range(footer.num_columns) if footer.schema.column(n).path.split(".")[0] in columns]
+            groups = [footer.row_group(nth) for nth in range(footer.num_row_groups)]
+            total += sum(group.column(n).total_uncompressed_size for group in groups for n in wanted)
+        return total
+
     def pandas(self, table: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """As :meth:`arrow`, as a DataFrame of Arrow-backed columns; repeated text comes as plain strings."""
         return _frame(self.arrow(table, columns))

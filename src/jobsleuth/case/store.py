@@ -21,7 +21,7 @@ from jobsleuth.case.reader import Case
 from jobsleuth.case.schema import BY_NAME, TABLES, Table, conform
 from jobsleuth.errors import CaseError
 
-PART_BYTES = 32 << 20
+PART_BYTES = 16 << 20
 """Arrow bytes after which a part file is closed: bounds memory, and makes parts that are encoded in parallel."""
 PART_ROWS = 1 << 20
 ROW_GROUP_ROWS = 1 << 17
@@ -103,9 +103,9 @@ class CaseWriter:
         if pending.nbytes >= PART_BYTES or pending.rows >= PART_ROWS:
             self._flush(table_name)
 
-    def preview(self, manifest: Manifest) -> Case:
-        """A case over the rows so far, for the checks; `checks` and `findings` are not in it until they have rows."""
-        self._settle([t for t in TABLES if t.name not in _JUDGED])
+    def preview(self, manifest: Manifest, *, judged: bool = False) -> Case:
+        """A case over the rows so far: for the checks, without `checks` and `findings`; `judged`, for reports, with."""
+        self._settle([t for t in TABLES if judged or t.name not in _JUDGED])
         return Case(self._folder, replace(manifest, tables=self._rows(), files=dict(self._files)))
 
     def finish(self, manifest: Manifest) -> Case:
@@ -240,6 +240,8 @@ def _write_part(spec: Table, table: pa.Table, path: Path) -> tuple[str, dict[str
     """One Parquet file. Dictionaries of pieces are made one, else the writer would fall back to plain text."""
     path.parent.mkdir(exist_ok=True)
     repeated: list[str] = []
+    # Big columns are most of the bytes, and LZ4 takes half the time for them.
+    codecs: dict[str, str] = {}
     for column in spec.columns:
         if pa.types.is_dictionary(column.type):
             repeated.append(column.name)
@@ -249,8 +251,8 @@ def _write_part(spec: Table, table: pa.Table, path: Path) -> tuple[str, dict[str
         table.unify_dictionaries(),
         path,
         row_group_size=ROW_GROUP_ROWS,
-        compression="zstd",
-        compression_level=1,
+        compression=codecs,
+        compression_level=levels,
         use_dictionary=repeated,
         write_statistics=spec.small_columns,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -13,12 +14,13 @@ from typing import Any
 import pyarrow as pa
 
 from jobsleuth.case import SCHEMA_VERSION, Case, CaseWriter, EvidenceInfo, EvidenceWarning, Manifest
-from jobsleuth.checks import run_checks
+from jobsleuth.checks import all_checks, run_checks
 from jobsleuth.dialects import Dialect, Options, all_dialects
 from jobsleuth.errors import UsageError
 from jobsleuth.keyspace import Claims
 from jobsleuth.pipeline.fingerprint import Fingerprint, fingerprint, require_unchanged
 from jobsleuth.pipeline.keys_table import key_batches, timeless, unclaimed
+from jobsleuth.reports import document, render_html
 from jobsleuth.sources import (
     DEFAULT_MAX_VALUE_BYTES,
     STANDARD_INPUT,
@@ -30,6 +32,8 @@ from jobsleuth.sources import (
     snapshot,
 )
 
+REPORT = "report.html"
+"""The page that a case holds about itself."""
 Progress = Callable[[str, int, int], None]
 """Called with (stage, done, total); the unit of done and total depends on the stage."""
 
@@ -93,15 +97,19 @@ def analyze(evidence: Sequence[Path], out: Path, options: AnalyzeOptions, progre
         threads=options.threads,
         spool=SpoolOptions(options.tmpdir, options.max_spool_bytes),
     )
-    with CaseWriter(out, options.force) as writer, ThreadPoolExecutor(1) as hasher:
+    with CaseWriter(out, options.force) as writer, ThreadPoolExecutor(1) as loader:
+        # While the native core reads the keys, Python can get ready for what comes after.
+        loader.submit(_load)
         infos: list[EvidenceInfo] = []
         for number, path in enumerate(evidence):
             unpack = _stage(progress, "unpack")
             with (
                 snapshot(path, spool=reading.spool, salvage=options.salvage, progress=unpack) as source,
+                # The hash needs the whole file once more; it is taken beside the reading, from the page cache.
+                nullcontext() if source.sha256 else fingerprint(source.path) as hashed,
                 open_keyspace(source, reading, progress=progress) as keyspace,
             ):
-                info = _read(number, source, keyspace, writer, hasher, options, progress)
+                info = _read(number, source, keyspace, writer, hashed, options, progress)
             _require_new_content(info, infos)
             infos.append(info)
         manifest = Manifest(
@@ -115,7 +123,21 @@ def analyze(evidence: Sequence[Path], out: Path, options: AnalyzeOptions, progre
             run = run_checks(preview)
         writer.append("findings", run.findings)
         writer.append("checks", run.checks)
+        with (
+            writer.preview(manifest, judged=True) as preview,
+            (writer.folder / REPORT).open("w", encoding="utf-8") as page,
+        ):
+            # The commands on the page are for its own folder: it says the same wherever the case lies.
+            page.writelines(render_html(preview, document(preview), place="."))
         return writer.finish(manifest)
+
+
+def _load() -> None:
+    """Imports what is needed later."""
+    import duckdb  # noqa: F401
+
+    all_dialects()
+    all_checks()
 
 
 def _read(
@@ -123,14 +145,10 @@ def _read(
     source: Snapshot,
     keyspace: RdbKeyspace,
     writer: CaseWriter,
-    hasher: ThreadPoolExecutor,
+    hashed: Future[Fingerprint] | None,
     options: AnalyzeOptions,
     progress: Progress | None,
 ) -> EvidenceInfo:
-    hashed: Future[Fingerprint] | None = None
-    if source.sha256 is None:
-        # The hash needs the whole file once more; it runs beside the decoding, from the page cache.
-        hashed = hasher.submit(fingerprint, source.path)
     wishes = Options(options.payload_limit, tuple(os.fsencode(p) for p in options.prefixes))
     claims: list[tuple[Dialect, Claims]] = []
     free = unclaimed(keyspace.keys.num_rows, ())

@@ -1,4 +1,4 @@
-"""A case rendered for people and for machines. Reads the saved case only; payloads are in none of them."""
+"""A case rendered for people and for machines, from the saved case only; payloads are in no report unasked."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import cast
 
+from jobsleuth.case import Case
+from jobsleuth.reports.commands import case_word, job_command
 from jobsleuth.reports.document import SEVERITIES, Document, Finding, at_or_above, document
 from jobsleuth.reports.picture import JobRef, Picture, find_jobs, picture
 from jobsleuth.reports.rawdecode import raw_facts, raw_lines
@@ -34,8 +36,10 @@ __all__ = [
     "Line",
     "Picture",
     "at_or_above",
+    "case_word",
     "document",
     "find_jobs",
+    "job_command",
     "jsonable",
     "lines",
     "moment",
@@ -47,8 +51,15 @@ __all__ = [
     "raw_lines",
     "records",
     "render",
+    "render_html",
     "story",
 ]
+
+
+def render_html(case: Case, report: Document, *, shown: int | None = None, place: str | None = None) -> Iterator[str]:
+    """The report as one self-contained HTML page, piece by piece; see :func:`jobsleuth.reports.html.render`."""
+    html = import_module("jobsleuth.reports.html")
+    return cast(Iterator[str], html.render(case, report, shown=shown, place=place))
 
 
 def render(report: Document, fmt: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -117,67 +118,134 @@ def find_jobs(case: Case, job_id: str, queue: str | None = None, namespace: str 
 
 def picture(case: Case, ref: JobRef) -> Picture:
     """Gathers what the tables hold of one job."""
-    here = {"e": ref.evidence, "db": ref.db, "ns": ref.namespace, "q": ref.queue}
-    it = {**here, "id": ref.job_id}
-    queue = "evidence = $e and db = $db and namespace = $ns and queue = $q"
-    mine = f"{queue} and job_id = $id"
-    job = _rows(case, f"select * from jobs where {mine} limit 1", it)[0]
-    info = next((i for i in case.manifest.evidence if i.number == ref.evidence), None)
-    kin = (
-        "select r.{ns} as namespace, r.{q} as queue, r.{id} as job_id, r.via, j.state from relations r left join jobs j"
-        " on j.evidence = r.evidence and j.db = r.db and j.namespace = r.{ns} and j.queue = r.{q} and j.job_id = r.{id}"
-        " where r.kind = 'parent' and r.evidence = $e and r.db = $db"
+    return pictures(case, [ref])[0]
+
+
+def pictures(case: Case, refs: Sequence[JobRef], *, payloads: bool = True) -> list[Picture]:
+    """Gathers what the tables hold of some jobs, each table read once for all of them.
+
+    Args:
+        case: an open case.
+        refs: jobs that are in it.
+        payloads: whether to read payloads: they may be most of a case, and a few of them cost as much as all.
+    """
+    if not refs:
+        return []
+    asked = _Asked(case, refs)
+    as_of = {info.number: info.as_of_ms for info in case.manifest.evidence}
+    jobs = asked.rows(
+        f"select {{a}}, t.*{'' if payloads else ' exclude (payload)'} from jobs t join asked a using ({{it}})"
     )
-    parents = kin.format(ns="target_namespace", q="target_queue", id="target_id")
-    children = kin.format(ns="source_namespace", q="source_queue", id="source_id")
-    by_source = " and r.source_namespace = $ns and r.source_queue = $q and r.source_id = $id order by all"
-    by_target = " and r.target_namespace = $ns and r.target_queue = $q and r.target_id = $id order by all"
-    log_lines = _rows(case, f"select count(*) as n from logs where {mine}", it)[0]["n"]
-    return Picture(
-        ref=ref,
-        as_of_ms=info.as_of_ms if info is not None else None,
-        job=job,
-        queue=next(iter(_rows(case, f"select {_OF_QUEUE} from queues where {queue} limit 1", here)), {}),
-        places=_rows(
-            case,
-            'select structure, kind, position, size, turn, score, due_at, sequence, decides_state, "group", key'
-            " from (select *, count(*) over (partition by key, structure) as size, row_number() over (partition by key,"
-            " structure order by case kind when 'list' then -position else position end) as turn"
-            f" from membership where {queue}) where job_id = $id order by decides_state desc, structure, position",
-            it,
-        ),
-        holders=_rows(case, f"select * from workers where {mine} order by kind, worker_id", it),
-        parents=_together(_rows(case, parents + by_source, it)),
-        children=_together(_rows(case, children + by_target, it)),
-        links=_rows(
-            case,
-            "select kind, via, source_id, valid_until, key from relations where kind <> 'parent' and evidence = $e"
-            " and db = $db and target_namespace = $ns and target_queue = $q and target_id = $id order by all",
-            it,
-        ),
-        schedules=_rows(
-            case,
-            f"select schedule_id, spec, next_at, last_at, job_id from schedules where {queue}"
-            " and (job_id = $id or schedule_id = $schedule) order by schedule_id",
-            {**it, "schedule": job.get("schedule_id")},
-        ),
-        events=_rows(
-            case,
-            f'select "at", event, stream_id, fields from events where {mine} order by "at",'
-            " try_cast(split_part(stream_id, '-', 2) as ubigint)",
-            it,
-        ),
-        log_lines=log_lines,
-        logs=_rows(
-            case,
-            "select * from (select position, line from logs"
-            f" where {mine} order by position desc limit {LOG_LINES}) order by position",
-            it,
-        ),
-        findings=_rows(
-            case, f"select check_id, severity, certainty, message from findings where {mine} order by all", it
-        ),
+    schedule_ids = [rows[0].get("schedule_id") if rows else None for rows in jobs]
+    queues = asked.rows(f"select {{a}}, {_OF_QUEUE} from queues t join asked a using ({{queue}})")
+    places = asked.rows(_PLACES)
+    holders = asked.rows("select {a}, t.* from workers t join asked a using ({it}) order by kind, worker_id")
+    parents = asked.rows(_KIN.format(mine="source", other="target", a="{a}"))
+    children = asked.rows(_KIN.format(mine="target", other="source", a="{a}"))
+    links = asked.rows(
+        "select {a}, kind, via, source_id, valid_until, key from relations t join asked a on t.evidence = a.evidence"
+        " and t.db = a.db and target_namespace = a.namespace and target_queue = a.queue and target_id = a.job_id"
+        " where kind <> 'parent' order by all"
     )
+    schedules = asked.rows(
+        "select {a}, t.schedule_id, spec, next_at, last_at, t.job_id from schedules t join asked a using ({queue})"
+        " where t.job_id = a.job_id or t.schedule_id = ($schedules::varchar[])[a.nth + 1] order by t.schedule_id",
+        schedules=schedule_ids,
+    )
+    events = asked.rows(
+        'select {a}, "at", event, stream_id, fields from events t join asked a using ({it}) order by "at",'
+        " try_cast(split_part(stream_id, '-', 2) as ubigint)"
+    )
+    lines = asked.rows("select {a}, count(*) as n from logs t join asked a using ({it}) group by 1")
+    logs = asked.rows(
+        "select {a}, position, line from logs t join asked a using ({it})"
+        f" qualify row_number() over (partition by a.nth order by position desc) <= {LOG_LINES} order by position"
+    )
+    findings = asked.rows(
+        "select {a}, check_id, severity, certainty, message from findings t join asked a using ({it}) order by all"
+    )
+    return [
+        Picture(
+            ref=ref,
+            as_of_ms=as_of.get(ref.evidence),
+            job=jobs[n][0],
+            queue=queues[n][0] if queues[n] else {},
+            places=places[n],
+            holders=holders[n],
+            parents=_together(parents[n]),
+            children=_together(children[n]),
+            links=links[n],
+            schedules=schedules[n],
+            events=events[n],
+            log_lines=lines[n][0]["n"] if lines[n] else 0,
+            logs=logs[n],
+            findings=findings[n],
+        )
+        for n, ref in enumerate(refs)
+    ]
+
+
+_QUEUE = "evidence, db, namespace, queue"
+# A list is taken from at its tail, a zset at its head; a marker that stands in between is no entry.
+_PLACES = """
+    , mine as materialized (
+        select a.nth, t.* from membership t join asked a using ({it})
+    ),
+    sized as (
+        select t.key, t.structure, t.evidence, t.db, count(*) as size from membership t
+        semi join mine m using (evidence, db, key, structure) group by all
+    ),
+    others as (
+        select m.nth, m.key, m.structure, m.position, count(*) as before
+        from mine m join membership t on t.evidence = m.evidence and t.db = m.db and t.key = m.key
+        where t.structure <> m.structure and t.position < m.position group by all
+    )
+    select nth, structure, kind, position, size,
+        case kind when 'list' then size - (position - coalesce(before, 0)) else position + 1 - coalesce(before, 0) end
+            as turn,
+        score, due_at, sequence, decides_state, "group", key
+    from mine join sized using (evidence, db, key, structure) left join others using (nth, key, structure, position)
+    order by decides_state desc, structure, position
+"""
+_KIN = """
+    select {a}, r.{other}_namespace as namespace, r.{other}_queue as queue, r.{other}_id as job_id, r.via, j.state
+    from relations r
+    join asked a on r.evidence = a.evidence and r.db = a.db and r.{mine}_namespace = a.namespace
+        and r.{mine}_queue = a.queue and r.{mine}_id = a.job_id
+    left join jobs j on j.evidence = r.evidence and j.db = r.db and j.namespace = r.{other}_namespace
+        and j.queue = r.{other}_queue and j.job_id = r.{other}_id
+    where r.kind = 'parent'
+    order by all
+"""
+
+
+class _Asked:
+    """The jobs asked for, as the relation `asked` that queries join with."""
+
+    _WITH = (
+        "with asked as materialized (select unnest($nth::int[]) as nth, unnest($e::int[]) as evidence,"
+        " unnest($db::bigint[]) as db, unnest($ns::varchar[]) as namespace, unnest($q::varchar[]) as queue,"
+        " unnest($id::varchar[]) as job_id) "
+    )
+
+    def __init__(self, case: Case, refs: Sequence[JobRef]) -> None:
+        self._case = case
+        self._values: dict[str, Any] = {
+            "nth": list(range(len(refs))),
+            "e": [ref.evidence for ref in refs],
+            "db": [ref.db for ref in refs],
+            "ns": [ref.namespace for ref in refs],
+            "q": [ref.queue for ref in refs],
+            "id": [ref.job_id for ref in refs],
+        }
+
+    def rows(self, query: str, **values: Any) -> list[list[Row]]:
+        """For each job its rows, in the query's order; `{a}` in it is the column that tells whose they are."""
+        query = query.replace("{a}", "a.nth").replace("{it}", f"{_QUEUE}, job_id").replace("{queue}", _QUEUE)
+        out: list[list[Row]] = [[] for _ in self._values["nth"]]
+        for row in _rows(self._case, self._WITH + query, {**self._values, **values}):
+            out[row.pop("nth")].append(row)
+        return out
 
 
 def _together(kin: list[Row]) -> list[Row]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import hashlib
+from collections.abc import Iterable, Iterator
 
 from jobsleuth.reports.picture import PAYLOAD_SHOWN, Picture, Row
 from jobsleuth.reports.sentences import late, own_words, priority_of, story, turn
@@ -11,7 +11,7 @@ from jobsleuth.reports.text import WIDTH, Line, flow
 from jobsleuth.reports.words import moment, number
 from jobsleuth.safetext import from_bytes, terminal
 
-__all__ = ["picture_lines", "story"]
+__all__ = ["picture_lines", "sections", "story"]
 
 _AWAITED = ("delayed", "scheduled", "retry")
 _EVENTS = 50
@@ -35,7 +35,6 @@ _RECORD = (
     ("schedule_id", "schedule"),
     ("deduplication_id", "deduplication id"),
     ("group", "group"),
-    ("progress", "progress"),
     ("error", "error"),
     ("deferred_failure", "will fail with"),
     ("decode_error", "cannot be decoded"),
@@ -48,10 +47,12 @@ _VIA = {
     "unsuccessful": "its failure fails the parent",
 }
 """Where BullMQ records a child → what that means to the parent."""
+_OF_APPLICATION = ("data", "returnvalue")
+"""Fields of BullMQ's events that hold what the application stored: progress and results."""
 _TIMES = frozenset(n for n, _ in _RECORD if n.endswith("_at")) | {"pending_since", "deadline"}
 
 
-def picture_lines(picture: Picture, width: int = WIDTH) -> Iterator[Line]:
+def picture_lines(picture: Picture, width: int = WIDTH, shown: int | None = PAYLOAD_SHOWN) -> Iterator[Line]:
     """Story and picture, line by line; everything from the evidence escaped."""
     ref, job = picture.ref, picture.job
     title = (
@@ -61,23 +62,45 @@ def picture_lines(picture: Picture, width: int = WIDTH) -> Iterator[Line]:
     )
     yield from flow(title, width)
     yield from flow(((story(picture), "plain"),), width)
-    yield from _section("Record" if job.get("has_record") else "Record: none", _record(picture), width)
-    yield from _section("Where the id is" if picture.places else "Where the id is: nowhere", _places(picture), width)
-    yield from _section("Held by", _holders(picture), width)
-    yield from _section("Parents", (_kin(p) for p in picture.parents), width)
-    yield from _section(f"Children: {len(picture.children):,}", (_kin(c) for c in picture.children[:_KIN]), width)
-    yield from _section("Linked by", map(_link, picture.links), width)
-    yield from _section("Schedule", map(_schedule, picture.schedules), width)
-    yield from _section("Events, oldest first", _events(picture), width)
-    yield from _section("Log, oldest first", _log(picture), width)
-    yield from _section(
-        "Findings",
-        (f"{f['severity']} {f['check_id']} ({f['certainty']}): {f['message']}" for f in picture.findings),
-        width,
+    for heading, rows in sections(picture, shown):
+        yield ()
+        yield ((heading, "strong"),)
+        for row in rows:
+            yield from flow(((f"  {row}", "plain"),), width, hang=2)
+
+
+def sections(picture: Picture, shown: int | None = PAYLOAD_SHOWN) -> Iterator[tuple[str, list[str]]]:
+    """The picture in parts: heading and lines, everything from the evidence escaped.
+
+    Args:
+        picture: of which job.
+        shown: so many first bytes of what the application stored (payload, result, progress, log, fields that jobsleuth
+            has no column for); None: of all these no byte, but size and digest.
+    """
+    has_record = picture.job.get("has_record")
+    found: tuple[tuple[str, Iterable[str], bool], ...] = (
+        ("Record" if has_record else "Record: none", _record(picture, shown), True),
+        ("Where the id is" if picture.places else "Where the id is: nowhere", _places(picture), True),
+        ("Held by", _holders(picture), False),
+        ("Parents", (_kin(p) for p in picture.parents), False),
+        (f"Children: {len(picture.children):,}", (_kin(c) for c in picture.children[:_KIN]), False),
+        ("Linked by", map(_link, picture.links), False),
+        ("Schedule", map(_schedule, picture.schedules), False),
+        ("Events, oldest first", _events(picture, shown), False),
+        ("Log, oldest first", _log(picture, shown), False),
+        (
+            "Findings",
+            (f"{f['severity']} {f['check_id']} ({f['certainty']}): {f['message']}" for f in picture.findings),
+            False,
+        ),
     )
+    for heading, rows, always in found:
+        lines = [terminal(row) for row in rows]
+        if lines or (always and ":" in heading):
+            yield heading, lines
 
 
-def _record(picture: Picture) -> Iterator[str]:
+def _record(picture: Picture, shown: int | None) -> Iterator[str]:
     job = picture.job
     for column, label in _RECORD:
         value = job.get(column)
@@ -92,20 +115,31 @@ def _record(picture: Picture) -> Iterator[str]:
     if job.get("parent_id") is not None:
         yield f"parent: {job['parent_id']} in {job.get('parent_namespace')}/{job.get('parent_queue')}"
     if job.get("payload_bytes") is not None:
-        kept = job.get("payload")
         shape = f", {job['payload_format']}" if job.get("payload_format") else ""
-        yield f"payload: {number(job['payload_bytes'], 'byte')}{shape}"
-        if kept:
-            yield f"  {_head(kept)}"
-    if job.get("result") is not None:
-        yield f"result: {number(len(job['result']), 'byte')}"
-        yield f"  {_head(job['result'])}"
+        yield from _value("payload", job.get("payload"), shown, shape, job["payload_bytes"])
+    for label in ("result", "progress"):
+        if job.get(label) not in (None, "", b""):
+            yield from _value(label, job[label], shown)
     for name, value in (job.get("rest") or {}).items():
-        yield f"also stored, {name}: {_head(value or b'')}"
+        yield from _value(f"also stored, {name}", value or b"", shown)
 
 
-def _head(value: bytes) -> str:
-    return from_bytes(value[:PAYLOAD_SHOWN]) + ("…" if len(value) > PAYLOAD_SHOWN else "")
+def _value(
+    label: str, value: bytes | str | None, shown: int | None, shape: str = "", size: int | None = None
+) -> Iterator[str]:
+    """What the application stored: its size, and its beginning or its digest. `size` is that of the whole value."""
+    data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value or b""
+    whole = len(data) if size is None else size
+    text = f"{label}: {number(whole, 'byte')}{shape}"
+    if shown is not None:
+        yield text
+        if data:
+            yield f"  {from_bytes(data[:shown])}{'…' if len(data) > shown else ''}"
+    elif data:
+        of = "" if len(data) == whole else f" of the first {len(data):,}"
+        yield f"{text}, sha256{of} {hashlib.sha256(data).hexdigest()[:16]}"
+    else:
+        yield text
 
 
 def _places(picture: Picture) -> Iterator[str]:
@@ -146,11 +180,15 @@ def _packed(row: Row) -> str:
     return f", tie-breaker {row['sequence']:,}"
 
 
-def _log(picture: Picture) -> Iterator[str]:
-    shown = picture.logs[-_LOG:]
-    if picture.log_lines > len(shown):
-        yield f"({number(picture.log_lines - len(shown), 'older line')} not shown)"
-    for row in shown:
+def _log(picture: Picture, shown: int | None) -> Iterator[str]:
+    if shown is None:
+        if picture.log_lines:
+            yield f"{number(picture.log_lines, 'line')}, not shown here"
+        return
+    newest = picture.logs[-_LOG:]
+    if picture.log_lines > len(newest):
+        yield f"({number(picture.log_lines - len(newest), 'older line')} not shown)"
+    for row in newest:
         yield str(row["line"])
 
 
@@ -188,23 +226,14 @@ def _schedule(row: Row) -> str:
     return f"{row['schedule_id']}: {row.get('spec') or 'spec unknown'}{due}"
 
 
-def _events(picture: Picture) -> Iterator[str]:
+def _events(picture: Picture, shown: int | None) -> Iterator[str]:
     left = len(picture.events) - _EVENTS
     if left > 0:
         yield f"({left:,} older ones not shown)"
     for row in picture.events[-_EVENTS:]:
-        fields = ", ".join(f"{k} {v}" for k, v in (row.get("fields") or {}).items() if v is not None)
+        given = ((k, v) for k, v in (row.get("fields") or {}).items() if v is not None)
+        fields = ", ".join(
+            next(_value(k, v, None)) if shown is None and k in _OF_APPLICATION else f"{k} {v}" for k, v in given
+        )
         when = moment(row["at"]) if row.get("at") is not None else row["stream_id"]
         yield f"{when}  {row['event']}{'  ' + terminal(fields, 160) if fields else ''}"
-
-
-def _section(title: str, rows: Any, width: int) -> Iterator[Line]:
-    found = list(rows)
-    if not found and ":" not in title:
-        return
-    if title.startswith("Children") and not found:
-        return
-    yield ()
-    yield ((title, "strong"),)
-    for row in found:
-        yield from flow(((f"  {terminal(row)}", "plain"),), width, hang=2)

@@ -1,0 +1,5 @@
+"""One self-contained page: verdict, causes, queues, numbers, findings, suspicious jobs, provenance. No network."""
+
+from jobsleuth.reports.html.page import render
+
+__all__ = ["render"]

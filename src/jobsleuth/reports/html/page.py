@@ -1,0 +1,275 @@
+"""The page put together: facts of document, board and pictures as the texts that the template shows."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from jobsleuth.case import DEPTH, Case
+from jobsleuth.reports.commands import job_command
+from jobsleuth.reports.document import SEVERITIES, Document, EvidenceFact, QueueFact
+from jobsleuth.reports.html.board import Board, QueueSignals, board
+from jobsleuth.reports.html.charts import charts, segments
+from jobsleuth.reports.html.suspects import Suspects, suspects
+from jobsleuth.reports.html.table import CERTAINTIES, FindingsTable, findings_table
+from jobsleuth.reports.verdict import coverage, unable, verdict
+from jobsleuth.reports.words import age, moment, number, size
+from jobsleuth.safetext import terminal
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+CARDS = 24
+QUEUES = 300
+_TEXTS = ("What it finds", "Why it matters", "How it comes about", "What to do next", "False alarms")
+_SECTIONS = (
+    ("causes", "Causes"),
+    ("queues", "Queues"),
+    ("charts", "Numbers"),
+    ("names", "Job names"),
+    ("findings", "Findings"),
+    ("jobs", "Suspicious jobs"),
+    ("provenance", "Provenance"),
+)
+_FROM_HERE = {
+    True: "Commands are for the folder that holds this page.",
+    False: "Commands name the case as seen from the folder where this page was made.",
+}
+
+
+def render(case: Case, document: Document, *, shown: int | None = None, place: str | None = None) -> Iterator[str]:
+    """The page as HTML text, piece by piece. Same case, same document: same bytes.
+
+    Args:
+        case: where the numbers and the jobs are read from.
+        document: what is said of it.
+        shown: first bytes of what applications stored (payloads, results, …) to show; None: size and digest only.
+        place: how the commands on the page name the case; None: as the document does.
+    """
+    named = document.case if place is None else place
+    numbers = board(case, document)
+    jobs = suspects(case, document, shown)
+    rows = findings_table(document, jobs)
+    yield from _template().generate(_context(document, numbers, jobs, rows, named))
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def harmless(value: Any) -> Any:
+        # The only way from the evidence onto the page; escaping as HTML comes after it.
+        return value if isinstance(value, Markup) else terminal(str(value))
+
+    environment = Environment(
+        loader=PackageLoader("jobsleuth.reports", "html"),
+        autoescape=True,
+        finalize=harmless,
+        undefined=StrictUndefined,
+        auto_reload=False,
+        trim_blocks=True,
+    )
+    return environment.get_template("page.html.j2")
+
+
+@cache
+def _part(name: str) -> tuple[str, str]:
+    """A part of the page that never changes, and its hash as the Content-Security-Policy names it."""
+    text = (files("jobsleuth.reports") / "html" / name).read_text(encoding="utf-8").strip()
+    digest = base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    return text, f"sha256-{digest}"
+
+
+def _context(document: Document, numbers: Board, jobs: Suspects, rows: FindingsTable, named: str) -> dict[str, Any]:
+    from markupsafe import Markup
+
+    style, style_hash = _part("page.css")
+    script, script_hash = _part("page.js")
+    worst = next((s for s in SEVERITIES if document.counts[s]), "ok")
+    queues = sorted(document.queues, key=_worst_first)[:QUEUES]
+    columns = [name for name, states in DEPTH if any(s in q.counts for q in document.queues for s in states)]
+    context = {
+        "style": Markup(style),
+        "style_hash": style_hash,
+        "script": Markup(script),
+        "script_hash": script_hash,
+        "data": Markup(rows.data),
+        "tool": document.tool,
+        "title": ", ".join(fact.info.path for fact in document.evidence) or "no evidence",
+        "verdict": verdict(document),
+        "coverage": _sentence(coverage(document)),
+        "nothing": _sentence(verdict(document)) if not document.groups else "",
+        "worst": worst,
+        "evidence": [_evidence(fact) for fact in document.evidence],
+        "cards": [_card(document, group, jobs, named) for group in document.groups[:CARDS]],
+        "cards_left": _left(document, CARDS),
+        "legend": [(name, f"s-{name}") for name in columns],
+        "queues": [_queue(document, q, numbers, columns) for q in queues],
+        "queues_left": f"{number(len(document.queues) - len(queues), 'more queue')}: jobsleuth queues {named}"
+        if len(queues) < len(document.queues)
+        else "",
+        "charts": charts(document, numbers),
+        "names": [_name(name) for name in numbers.names],
+        "names_left": f"{number(numbers.names_left, 'more job name')}: table signal_depth in the case"
+        if numbers.names_left
+        else "",
+        "severities": [(s, f"{document.counts[s]:,}") for s in SEVERITIES],
+        "certainties": CERTAINTIES,
+        "checks": rows.checks,
+        "places": rows.places,
+        "total": rows.total,
+        "rows_shown": rows.first,
+        "shown_note": rows.shown_note,
+        "left_note": f"{rows.left:,} more are not on this page: jobsleuth check {named} --all" if rows.left else "",
+        "any_job": f"jobsleuth job {named} ID --queue QUEUE",
+        "jobs": [
+            {**job, "command": job_command(named, ref.job_id, ref.queue)}
+            for job, ref in zip(jobs.sections, jobs.refs, strict=True)
+        ],
+        "jobs_note": jobs.note,
+        "limits": document.limits,
+        "silent": [f"{c.id} {c.title}: {c.reason or 'no reason given'}" for c in unable(document)],
+        "made": [
+            ("tool", document.tool),
+            ("checks", coverage(document)),
+            ("keys that no queue owns", size(numbers.other_bytes)),
+        ],
+        "closing": f"Ages and expiries are judged at the snapshot's time; times are UTC. {_FROM_HERE[named == '.']}",
+    }
+    here = {name for name in ("queues", "names", "jobs", "charts") if not context[name]}
+    context["sections"] = [(anchor, label) for anchor, label in _SECTIONS if anchor not in here]
+    return context
+
+
+def _worst_first(queue: QueueFact) -> tuple[Any, ...]:
+    worst = next((nth for nth, s in enumerate(SEVERITIES) if queue.findings.get(s)), len(SEVERITIES))
+    return (worst, queue.evidence, queue.db, queue.dialect, queue.namespace, queue.queue)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _left(document: Document, shown: int) -> str:
+    rest = document.groups[shown:]
+    if not rest:
+        return ""
+    left = number(sum(g.count for g in rest), "more finding")
+    return f"{left} in {number(len(rest), 'more group')}: see the table below."
+
+
+def _evidence(fact: EvidenceFact) -> dict[str, Any]:
+    info = fact.info
+    status = str(info.checksum.get("status", "unverified"))
+    server = f" ({(info.family or 'server').capitalize()} {info.redis_version})" if info.redis_version else ""
+    version = f"{info.format.upper()} {info.format_version if info.format_version is not None else ''}".strip()
+    taken = f"{moment(info.as_of_ms)} UTC" if info.as_of_ms is not None else "at an unknown time"
+    fault = ""
+    if info.fault is not None:
+        at = f" at byte {info.fault['offset']:,}" if info.fault.get("offset") is not None else ""
+        fault = f"Salvaged: {info.fault.get('message', 'cannot be read on')}{at}. What follows is lost."
+    facts = [
+        ("file", info.path),
+        ("number in the case", info.number),
+        ("SHA-256", info.sha256),
+        ("size", f"{info.bytes:,} bytes"),
+        ("format", version + server),
+        ("checksum", status),
+        ("taken", f"{taken} (from {info.as_of_source})"),
+        ("one instant", "yes" if info.atomic else "no: read over a span of time"),
+        ("keys", f"{fact.keys:,}, of which {fact.claimed:,} belong to queues"),
+    ]
+    if info.inner:
+        facts.append(("unpacked", f"{info.inner['compression']}, SHA-256 {info.inner['sha256']}"))
+    facts += [(f"recorded: {name}", value) for name, value in sorted(info.aux.items())]
+    return {
+        "path": info.path,
+        "size": size(info.bytes),
+        "format": version + server,
+        "checksum": status,
+        "checksum_class": {"ok": "ok", "mismatch": "error"}.get(status, "warning"),
+        "taken": f"taken {taken}",
+        "fault": fault,
+        "facts": facts,
+        "warnings_title": number(len(info.warnings), "oddity", "oddities") + " in this file",
+        "warnings": [
+            f"{w.message}{f' ({w.count:,} times)' if w.count and w.count > 1 else ''}" for w in info.warnings[:100]
+        ],
+    }
+
+
+def _card(document: Document, group: Any, jobs: Suspects, named: str) -> dict[str, Any]:
+    check = document.check(group.check_id)
+    first = group.examples[0]
+    ids = [e for e in group.examples if e.job_id is not None]
+    texts = check.texts if check is not None else {}
+    return {
+        "severity": group.severity,
+        "certainty": group.certainty,
+        "count": f"{group.count:,}",
+        "check_id": group.check_id,
+        "title": check.title if check is not None else group.check_id,
+        "place": group.place,
+        "where": group.place or (first.key or ""),
+        "message": first.message,
+        "answers": [],
+        "examples": [{"job_id": e.job_id, "anchor": jobs.anchor(e)} for e in ids],
+        "command": job_command(named, str(ids[0].job_id), ids[0].queue) if ids else "",
+        "texts": [(heading, texts[heading].split("\n\n")) for heading in _TEXTS if texts.get(heading)],
+    }
+
+
+def _queue(document: Document, queue: QueueFact, numbers: Board, columns: list[str]) -> dict[str, Any]:
+    signals = numbers.queues[(queue.evidence, queue.db, queue.namespace, queue.queue)]
+    groups = dict(DEPTH)
+    counts = {name: sum(queue.counts.get(s, 0) for s in groups[name]) for name in columns}
+    notes = [queue.layout] if queue.layout else []
+    if queue.paused:
+        notes.append("paused")
+    if len(document.evidence) > 1:
+        notes.append(f"file {queue.evidence}")
+    if len({q.db for q in document.queues}) > 1:
+        notes.append(f"db {queue.db}")
+    found = [(s, n) for s, n in queue.findings.items() if n]
+    return {
+        "place": queue.place,
+        "notes": notes,
+        "rects": segments(counts),
+        "label": ", ".join(f"{n:,} {name}" for name, n in counts.items() if n) or "no jobs",
+        "counts": [(name, f"{n:,}" if n else "–") for name, n in counts.items()],
+        "oldest": _ago(document, queue, signals),
+        "rate": percent(signals.failure_rate),
+        "durations": " / ".join(age(ms) for ms in signals.durations) if signals.durations else "–",
+        "tally": ", ".join(f"{n:,} {severity}" for severity, n in found),
+        "worst": found[0][0] if found else "ok",
+    }
+
+
+def _ago(document: Document, queue: QueueFact, signals: QueueSignals) -> str:
+    now = next((f.info.as_of_ms for f in document.evidence if f.info.number == queue.evidence), None)
+    if now is not None and queue.oldest_waiting_ms is not None:
+        return age(max(0, now - queue.oldest_waiting_ms))
+    return age(signals.oldest_ms) if signals.oldest_ms is not None else "–"
+
+
+def _name(signals: Any) -> dict[str, Any]:
+    took = signals.durations or (None, None, None)
+    return {
+        "name": "(no name)" if signals.name is None else signals.name,
+        "place": signals.place,
+        "jobs": f"{signals.jobs:,}",
+        "waiting": f"{signals.depth['waiting']:,}",
+        "oldest": age(signals.oldest_ms) if signals.oldest_ms is not None else "–",
+        "rate": percent(signals.failure_rate),
+        "durations": [(p, "–" if ms is None else age(ms)) for p, ms in zip(("p50", "p95", "p99"), took, strict=True)],
+    }
+
+
+def percent(rate: float | None) -> str:
+    """A rate as `6.7 %`; a dash for none."""
+    return "–" if rate is None else f"{rate * 100:.3g} %"

@@ -1,0 +1,100 @@
+"""The jobs that get a section of their own: those that findings speak of, the worst first, a few of each kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from jobsleuth.case import Case
+from jobsleuth.reports.document import Document, Finding
+from jobsleuth.reports.picture import JobRef, Picture, pictures
+from jobsleuth.reports.story import sections, story
+from jobsleuth.reports.words import number
+
+JOBS = 40
+"""Jobs with a section; of more, the examples of each group come first."""
+PAYLOAD_BYTES = 32 << 20
+"""Stored payloads up to which digests are made unasked: to read one is to unpack nearly all."""
+_Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """Sections in their order, the jobs they are about, and where each job's section is."""
+
+    sections: list[dict[str, Any]]
+    refs: list[JobRef]
+    anchors: dict[_Key, str]
+    note: str
+
+    def anchor(self, finding: Finding) -> str:
+        """Id of the section about the finding's job; the empty string where there is none."""
+        return self.anchors.get(_key(finding), "")
+
+
+def suspects(case: Case, document: Document, shown: int | None) -> Suspects:
+    """Chooses the jobs and gathers what is known of each.
+
+    Args:
+        case: where they are.
+        document: whose findings decide.
+        shown: see :func:`jobsleuth.reports.html.render`.
+    """
+    wanted: dict[_Key, Finding] = {}
+    for group in document.groups:
+        for example in group.examples:
+            wanted.setdefault(_key(example), example)
+    for finding in document.findings:
+        if len(wanted) >= JOBS:
+            break
+        wanted.setdefault(_key(finding), finding)
+    wanted = {key: finding for key, finding in wanted.items() if finding.job_id is not None}
+    chosen = list(wanted)[:JOBS]
+    known = _known(case, chosen)
+    refs = [known[key] for key in chosen if key in known]
+    read = shown is not None or _stored(case) <= PAYLOAD_BYTES
+    found = pictures(case, refs, payloads=read)
+    anchors = {key: f"job-{nth}" for nth, key in enumerate((k for k in chosen if k in known), 1)}
+    total = len({_key(f) for f in document.findings if f.job_id is not None})
+    note = f"{number(len(refs), 'job')} of {total:,} that findings speak of" + (
+        ", the worst of each kind first." if total > len(refs) else "."
+    )
+    if shown is None:
+        note += " Of payloads and results only size and digest are shown."
+    if not read:
+        note += " The case is too large for digests of payloads here; jobsleuth report makes them with --show-payload."
+    return Suspects([_section(p, a, shown) for p, a in zip(found, anchors.values(), strict=True)], refs, anchors, note)
+
+
+def _key(finding: Finding) -> _Key:
+    return (finding.evidence, finding.db, finding.dialect, finding.namespace, finding.queue, finding.job_id)
+
+
+def _known(case: Case, keys: list[_Key]) -> dict[_Key, JobRef]:
+    """Those of the jobs that have a row: a finding may speak of an id that no queue knows."""
+    ids = sorted({str(key[5]) for key in keys})
+    rows = case.query(
+        "select evidence, db, dialect::varchar, namespace::varchar, queue::varchar, job_id from jobs"
+        " where job_id in (select unnest($ids::varchar[]))",
+        {"ids": ids},
+    ).to_pylist()
+    found = {tuple(row.values()) for row in rows}
+    return {key: JobRef(*key) for key in keys if key in found}
+
+
+def _stored(case: Case) -> int:
+    return case.stored_bytes("jobs", ["payload"])
+
+
+def _section(picture: Picture, anchor: str, shown: int | None) -> dict[str, Any]:
+    severities = [row["severity"] for row in picture.findings]
+    worst = next((s for s in ("error", "warning", "info") if s in severities), "info")
+    return {
+        "anchor": anchor,
+        "job_id": picture.ref.job_id,
+        "place": picture.ref.place,
+        "state": picture.job.get("state") or "unknown",
+        "worst": worst,
+        "story": story(picture),
+        "sections": list(sections(picture, shown)),
+    }
