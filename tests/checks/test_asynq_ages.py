@@ -23,7 +23,7 @@ def active_findings(name: str, folder: Path) -> list[tuple[str, str, str, str, s
 
 @pytest.mark.parametrize("release", ["0.11.0", "0.13.1", "0.17.2", "0.18.6", "0.21.0"])
 def test_deadlines_are_all_that_tells_before_022(release: str, tmp_path: Path) -> None:
-    """Of three tasks of a dead worker one is past its deadline; the others pass for being worked on for half an hour."""
+    """Of three tasks of a dead worker one is past its deadline; the others pass for worked on for half an hour."""
     ((check, severity, certainty, message, _),) = active_findings(f"crash-servers-gone-{release}", tmp_path)
     assert (check, severity, certainty) == ("LV003", "info", "certain")
     assert message.startswith(", but its deadline ended ") and message.endswith("; recovery is still due")

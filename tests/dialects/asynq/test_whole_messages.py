@@ -123,6 +123,21 @@ def test_fields_are_the_messages(whole: Fixture) -> None:
             assert ms(job["deadline"]) == said_ms(message["Deadline"])
 
 
+def test_ids_tell_when_up_to_09(whole: Fixture) -> None:
+    """Ids up to 0.9 (xid: four bytes of Unix seconds, in base32hex) tell when a task was enqueued; UUIDs do not."""
+    asked = whole.library["asked_from"]
+    for row in whole.rows("jobs"):
+        if release(whole.name) >= (0, 10):
+            assert row["created_at"] is None
+            continue
+        digits = "0123456789abcdefghijklmnopqrstuv"
+        number = int("".join(f"{digits.index(char):05b}" for char in row["job_id"])[:32], 2)
+        assert ms(row["created_at"]) == number * 1000
+        assert asked - 60_000 < number * 1000 <= asked
+        if row["started_at"] is not None:
+            assert row["created_at"] <= row["started_at"]
+
+
 def test_durations_in_words() -> None:
     """Up to 0.9 a timeout is text such as `1m30s`: here are those that the fixture's program asked for."""
     jobs = {json.loads(r["payload"] or b"null")["name"]: r for r in named("every-state-0.9.4")}

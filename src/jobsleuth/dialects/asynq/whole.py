@@ -21,7 +21,7 @@ from jobsleuth.dialects.asynq.jobs import decided_by
 from jobsleuth.dialects.asynq.membership import Places
 from jobsleuth.dialects.asynq.site import Site
 from jobsleuth.dialects.asynq.states import LISTS, NOWHERE, RANKS, STATES, STRUCTURES
-from jobsleuth.dialects.asynq.wholemessages import NoMessage, WholeMessage, queue_of, read
+from jobsleuth.dialects.asynq.wholemessages import NoMessage, WholeMessage, created_ms, queue_of, read
 from jobsleuth.safetext import from_bytes
 
 _LEASES = (STRUCTURES.index("lease"), STRUCTURES.index("deadlines"))
@@ -30,7 +30,8 @@ _ARCHIVED = STRUCTURES.index("archived")
 _JOBS = pa.schema(
     [
         ("job_id", pa.string()), ("name", pa.string()), ("payload", pa.binary()), ("payload_bytes", pa.int64()),
-        ("payload_format", pa.string()), ("scheduled_at", pa.int64()), ("started_at", pa.int64()),
+        ("payload_format", pa.string()), ("created_at", pa.int64()), ("scheduled_at", pa.int64()),
+        ("started_at", pa.int64()),
         ("finished_at", pa.int64()), ("attempts", pa.int64()), ("max_attempts", pa.int64()), ("timeout_s", pa.int64()),
         ("deadline", pa.int64()), ("error", pa.string()), ("deduplication_id", pa.string()), ("record_id", pa.string()),
         ("record_queue", pa.string()), ("record_complete", pa.bool_()), ("decode_error", pa.string()),
@@ -38,7 +39,7 @@ _JOBS = pa.schema(
         ("rest", pa.map_(pa.string(), pa.binary())),
     ]
 )  # fmt: skip
-_TIMES = ("scheduled_at", "started_at", "finished_at", "deadline")
+_TIMES = ("created_at", "scheduled_at", "started_at", "finished_at", "deadline")
 
 
 def roles_of(structure: str) -> tuple[str, ...]:
@@ -237,6 +238,7 @@ class Whole:
             "name": message.type or None,
             "payload": message.payload if limit is None else message.payload[:limit],
             "payload_bytes": len(message.payload),
+            "created_at": created_ms(message),
             "payload_format": "json" if message.payload else "empty",
             "attempts": message.retried,
             "max_attempts": message.retry,
