@@ -1,14 +1,14 @@
-//! Prints a snapshot as keyspace NDJSON: `cargo run --release --example cat -- dump.rdb`.
+//! Prints a snapshot as keyspace NDJSON: `cargo run --release --example cat -- dump.rdb [threads]`.
 
 use std::fs::File;
 use std::io::Write;
 use std::process::ExitCode;
 
-use jobsleuth_formats::{CatOptions, FileInput, Limits, cat};
+use jobsleuth_formats::{CatOptions, Limits, cat};
 
 fn main() -> ExitCode {
     let Some(path) = std::env::args_os().nth(1) else {
-        eprintln!("usage: cat FILE");
+        eprintln!("usage: cat FILE [THREADS]");
         return ExitCode::from(2);
     };
     let opened = File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
@@ -20,7 +20,9 @@ fn main() -> ExitCode {
         }
     };
     let mut out = std::io::stdout().lock();
-    let result = cat(FileInput::new(file, len, true), Limits::default(), &mut out, CatOptions::default());
+    let threads = std::env::args().nth(2).and_then(|n| n.parse().ok()).unwrap_or(1);
+    let options = CatOptions { threads, ..CatOptions::default() };
+    let result = cat(&file, len, Limits::default(), &mut out, &options);
     let flushed = out.flush();
     match result {
         Ok(summary) => {

@@ -226,11 +226,21 @@ impl<R: Read> FileInput<R> {
         while self.end < n {
             if self.end == self.window.len() {
                 // Grown as the bytes arrive, not by what a length word promises.
-                self.window.resize((self.window.len() * 2).clamp(BLOCK, self.limit.max(BLOCK)), 0);
+                let room = (self.window.len() * 2).clamp(BLOCK, self.limit.max(BLOCK));
+                self.grow(usize::try_from(self.remaining()).map_or(room, |left| room.min(left.max(n))));
             }
             self.read_some(n)?;
         }
         Ok(())
+    }
+
+    fn grow(&mut self, size: usize) {
+        if self.window.is_empty() {
+            // Zeroed memory comes cheaper from the system than zeros are written.
+            self.window = vec![0; size];
+        } else {
+            self.window.resize(size, 0);
+        }
     }
 
     /// One read into the free part of the window.

@@ -39,7 +39,14 @@ pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
             rest = tail;
         } else {
             out.truncate(out.len() - (STEP - clean));
-            rest = escape(out, rest.get(clean..).unwrap_or_default());
+            rest = match rest.get(clean..).unwrap_or_default() {
+                // What JSON in JSON is full of.
+                [b @ (b'"' | b'\\'), after @ ..] => {
+                    out.extend_from_slice(&[b'\\', *b]);
+                    after
+                }
+                suspect => escape(out, suspect),
+            };
         }
     }
     while let [first, tail @ ..] = rest {
@@ -79,7 +86,6 @@ fn clean_prefix(chunk: [u8; STEP]) -> usize {
 }
 
 /// Writes the character at the start, escaped if need be; what follows it.
-#[inline]
 fn escape<'a>(out: &mut Vec<u8>, bytes: &'a [u8]) -> &'a [u8] {
     let used = match bytes {
         [b'"', ..] => simple(out, b'"'),

@@ -26,9 +26,11 @@ mod module;
 mod ndjson;
 mod number;
 mod opcode;
+mod parallel;
 mod parse;
 mod positioned;
 mod skip;
+mod spans;
 mod stream;
 mod visit;
 mod walk;
@@ -42,7 +44,7 @@ pub use input::{FileInput, Input, SliceInput};
 pub use item::{Checksum, Function, Item, KeyEntry};
 pub use kind::{Encoding, Kind, MetaClass, ModuleId};
 pub use ndjson::{CatFailure, CatOptions, CatSummary, cat, cat_dump};
-pub use positioned::At;
+pub use positioned::{At, Positioned};
 pub use visit::{
     ArrayMeta, ModuleValue, StreamConsumer, StreamGroup, StreamId, StreamIdempotence, StreamMeta, StreamMeta7,
     StreamPending, VectorsetMeta, Visitor,

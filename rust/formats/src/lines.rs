@@ -40,10 +40,30 @@ enum Part {
     Closed,
 }
 
-pub(crate) struct Lines<'w, W> {
-    out: &'w mut W,
+/// Where lines go.
+pub(crate) trait Outlet {
+    /// Takes the bytes and leaves an empty buffer.
+    fn send(&mut self, buffer: &mut Vec<u8>) -> Result<()>;
+}
+
+/// Counts what it writes.
+pub(crate) struct Direct<'w, W> {
+    pub out: &'w mut W,
+    pub written: u64,
+}
+
+impl<W: Write> Outlet for Direct<'_, W> {
+    fn send(&mut self, buffer: &mut Vec<u8>) -> Result<()> {
+        self.out.write_all(buffer)?;
+        self.written += buffer.len() as u64;
+        buffer.clear();
+        Ok(())
+    }
+}
+
+pub(crate) struct Lines<O> {
+    pub outlet: O,
     buffer: Vec<u8>,
-    written: u64,
     /// Where the line being written starts in the buffer; `None` once part of it has left.
     line: Option<usize>,
     /// The next element of the innermost list is its first.
@@ -53,39 +73,30 @@ pub(crate) struct Lines<'w, W> {
     array_len: u64,
     /// The path that fields belong to, in hashes that have paths.
     path: Option<Vec<u8>>,
-    /// See [`CatOptions`](crate::CatOptions).
-    pub first_line: Option<String>,
+    /// Whether lines tell how values are stored.
+    with_encoding: bool,
 }
 
 /// Written out when the buffer holds this much.
 const FULL: usize = 256 << 10;
 
-impl<'w, W: Write> Lines<'w, W> {
-    pub fn new(out: &'w mut W) -> Self {
+impl<O: Outlet> Lines<O> {
+    pub fn new(outlet: O, with_encoding: bool) -> Self {
         Lines {
-            out,
+            outlet,
             buffer: Vec::new(),
-            written: 0,
             line: None,
             first: true,
             part: Part::Entries,
             array_len: 0,
             path: None,
-            first_line: None,
+            with_encoding,
         }
     }
 
-    /// Bytes that have left.
-    pub fn bytes(&self) -> u64 {
-        self.written
-    }
-
     pub fn flush(&mut self) -> Result<()> {
-        self.out.write_all(&self.buffer)?;
-        self.written += self.buffer.len() as u64;
-        self.buffer.clear();
         self.line = None;
-        Ok(())
+        self.outlet.send(&mut self.buffer)
     }
 
     #[inline]
@@ -124,12 +135,13 @@ impl<'w, W: Write> Lines<'w, W> {
         json::int_or_null(&mut self.buffer, value);
     }
 
+    /// The first line, where it is given.
+    pub fn given_head(&mut self, line: &str) {
+        self.raw(line);
+        self.raw("\n");
+    }
+
     pub fn head(&mut self, facts: &Facts) {
-        if let Some(line) = &self.first_line {
-            self.buffer.extend_from_slice(line.as_bytes());
-            self.raw("\n");
-            return;
-        }
         let ms = facts.ctime.and_then(|s| s.checked_mul(1000));
         self.raw("{\"format\":\"jobsleuth-keyspace\",\"version\":1");
         self.field(",\"started_at_ms\":", ms);
@@ -169,7 +181,7 @@ impl<'w, W: Write> Lines<'w, W> {
         self.raw(",\"type\":\"");
         self.raw(entry.kind.as_str());
         self.field("\",\"expire_at_ms\":", entry.expire_at_ms);
-        if self.first_line.is_none() {
+        if self.with_encoding {
             self.raw(",\"encoding\":\"");
             self.raw(entry.encoding.as_str());
             self.raw("\"");
@@ -247,7 +259,7 @@ impl<'w, W: Write> Lines<'w, W> {
     }
 }
 
-impl<W: Write> Visitor for Lines<'_, W> {
+impl<O: Outlet> Visitor for Lines<O> {
     fn string(&mut self, value: &[u8]) -> Result<()> {
         self.bytes_value(value);
         Ok(())

@@ -24,6 +24,13 @@ struct Modifiers {
     has_meta: bool,
 }
 
+/// What holds for the keys that follow, until the file says otherwise.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Place {
+    db: u64,
+    slot: Option<u64>,
+}
+
 /// A key whose bytes are in the walker.
 #[derive(Clone, Copy)]
 struct Head {
@@ -70,11 +77,11 @@ pub struct Walker<I> {
     header: Header,
     frame: Option<Frame>,
     ctx: Context,
-    db: u64,
-    slot: Option<u64>,
+    place: Place,
     modifiers: Modifiers,
     state: State,
     stray_modifiers: u64,
+    checksum_offset: u64,
     key: Vec<u8>,
     /// Bytes of the other items.
     text: [Vec<u8>; 3],
@@ -88,21 +95,51 @@ impl<I: Input> Walker<I> {
         let frame = Frame::read(&mut input)?;
         let header = Header::read(&mut input, limits.allow_newer)?;
         let ctx = Context::new(header.family, header.version, limits);
-        Ok(Walker {
+        Ok(Walker { frame, ..Self::resume(input, header, ctx, Place::default()) })
+    }
+
+    /// Goes on at a place that another walker of the same file has passed.
+    pub(crate) fn resume(input: I, header: Header, ctx: Context, place: Place) -> Self {
+        Walker {
             input,
             header,
-            frame,
+            frame: None,
             ctx,
-            db: 0,
-            slot: None,
+            place,
             modifiers: Modifiers::default(),
             state: State::Between,
             stray_modifiers: 0,
+            checksum_offset: 0,
             key: Vec::new(),
             text: Default::default(),
             key_meta: Vec::new(),
             decoder: Decoder::default(),
+        }
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Whether the next item is one of field names.
+    pub(crate) fn at_template(&mut self) -> bool {
+        self.header.family == Family::Redis && matches!(self.peek(), Ok(opcode::HASH_TEMPLATE))
+    }
+
+    /// Whether what stands before the keys and databases is over.
+    pub(crate) fn at_key_or_database(&mut self) -> Result<bool> {
+        let family = self.header.family;
+        Ok(match self.peek()? {
+            0..opcode::FIRST | opcode::SELECTDB | opcode::EOF => true,
+            opcode::EXPIRETIME | opcode::EXPIRETIME_MS | opcode::FREQ | opcode::IDLE => true,
+            opcode::KEY_META => family == Family::Redis,
+            _ => false,
         })
+    }
+
+    fn peek(&mut self) -> Result<u8> {
+        self.input.fill(1)?;
+        self.input.buffered().first().copied().ok_or_else(|| Error::truncated(self.input.offset(), 1))
     }
 
     pub fn header(&self) -> &Header {
@@ -126,6 +163,11 @@ impl<I: Input> Walker<I> {
     /// Bytes from here to the end of the input: after the end of the snapshot, what no snapshot needs.
     pub fn trailing(&self) -> u64 {
         self.input.remaining()
+    }
+
+    /// Where the checksum stands; known after the end.
+    pub fn checksum_offset(&self) -> u64 {
+        self.checksum_offset
     }
 
     /// Expiry times and the like that stood before no key.
@@ -189,7 +231,7 @@ impl<I: Input> Walker<I> {
 
     fn entry(&self, head: Head, elements: Option<u64>) -> KeyEntry<'_> {
         KeyEntry {
-            db: self.db,
+            db: self.place.db,
             key: &self.key,
             rdb_type: head.rdb_type,
             kind: head.kind,
@@ -288,7 +330,7 @@ impl<I: Input> Walker<I> {
                 string(&mut r, a)?;
                 string(&mut r, b)?;
                 if a == b"slot-info" {
-                    self.slot = slot_of(b).or(self.slot);
+                    self.place.slot = slot_of(b).or(self.place.slot);
                 }
                 Step::Aux
             }
@@ -310,14 +352,13 @@ impl<I: Input> Walker<I> {
                 Step::Function { pre_release: false }
             }
             (opcode::SELECTDB, _) => {
-                self.db = r.length()?;
-                self.slot = None;
-                Step::SelectDb(self.db)
+                self.place = Place { db: r.length()?, slot: None };
+                Step::SelectDb(self.place.db)
             }
             (opcode::RESIZEDB, _) => Step::ResizeDb { keys: r.length()?, expires: r.length()? },
             (opcode::SLOT_INFO, _) => {
                 let (slot, keys, expires) = (r.length()?, r.length()?, r.length()?);
-                self.slot = Some(slot);
+                self.place.slot = Some(slot);
                 Step::SlotInfo { slot, keys, expires }
             }
             (opcode::SLOT_IMPORT, Family::Valkey) => {
@@ -345,7 +386,7 @@ impl<I: Input> Walker<I> {
             (opcode::ENTERPRISE_LRU, Family::Redis) => Step::Vendor { opcode: byte, value: r.length()? },
             (opcode::ENTERPRISE_SLOT, Family::Redis) => {
                 let value = r.length()?;
-                self.slot = Some(value);
+                self.place.slot = Some(value);
                 Step::Vendor { opcode: byte, value }
             }
             (opcode::DRAGONFLY_FLAGS, Family::Redis) => {
@@ -401,7 +442,7 @@ impl<I: Input> Walker<I> {
             expire_at_ms: modifiers.expire_at_ms,
             lru_idle_s: modifiers.lru_idle_s,
             lfu_freq: modifiers.lfu_freq,
-            slot: self.slot,
+            slot: self.place.slot,
             entry_offset: modifiers.from.unwrap_or(at),
             value_offset,
         })
@@ -409,6 +450,7 @@ impl<I: Input> Walker<I> {
 
     fn end(&mut self) -> Result<Checksum> {
         let computed = self.input.crc64();
+        self.checksum_offset = self.input.offset();
         let checksum = if self.header.version < 5 {
             Checksum::Absent
         } else {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{dribbled, file, key, len, lines, lines_of, listpack, s, zoo};
+use common::{Sips, file, key, len, lines, lines_of, listpack, s, zoo};
 use jobsleuth_formats::{Checksum, Decoder, Family, Frame, Item, Kind, Limits, SliceInput, Visitor, Walker};
 
 /// Every type gives the value that its bytes were made for.
@@ -72,7 +72,7 @@ fn pieces_and_whole_agree() {
     let bytes = zoo();
     let (whole, _) = lines_of(&bytes);
     for step in [1, 2, 3, 7, 64, 100_000] {
-        let (text, result) = lines(dribbled(&bytes, step));
+        let (text, result) = lines(&Sips(&bytes, step), bytes.len(), 1);
         assert!(matches!(result.expect("the file is sound").checksum, Some(Checksum::Ok(_))));
         assert_eq!(text, whole, "step {step}");
     }
@@ -271,7 +271,7 @@ fn replication_frames() {
     for (framed, frame) in [(marked, Frame::Mark(mark)), (sized, Frame::Length(bytes.len() as u64))] {
         let walker = Walker::open(SliceInput::new(&framed, 0), Limits::default()).unwrap();
         assert_eq!(walker.frame(), Some(&frame));
-        for (text, result) in [lines_of(&framed), lines(dribbled(&framed, 5))] {
+        for (text, result) in [lines_of(&framed), lines(&Sips(&framed, 5), framed.len(), 2)] {
             let summary = result.expect("the file is sound");
             assert!(matches!(summary.checksum, Some(Checksum::Ok(_))));
             assert_eq!((text, summary.trailing), (whole.clone(), 0));
@@ -283,7 +283,7 @@ fn replication_frames() {
 #[test]
 fn bytes_behind_the_end() {
     let bytes = [&zoo()[..], b"*1\r\n$4\r\nPING\r\n"].concat();
-    let (_, result) = lines(dribbled(&bytes, 4096));
+    let (_, result) = lines(&Sips(&bytes, 4096), bytes.len(), 1);
     let summary = result.expect("the snapshot is sound");
     assert_eq!(summary.trailing, 14);
     assert!(matches!(summary.checksum, Some(Checksum::Ok(_))));

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use jobsleuth_formats::{self as formats, CatOptions, FileInput, Limits};
+use jobsleuth_formats::{self as formats, CatOptions, Limits};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -28,7 +28,8 @@ pub fn cat(
     cut_short: bool,
 ) -> PyResult<String> {
     let limits = Limits { max_value_bytes, ..Limits::default() };
-    let options = CatOptions { first_line, cut_short, ..CatOptions::default() };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let options = CatOptions { first_line, cut_short, threads, ..CatOptions::default() };
     py.detach(|| {
         let file = File::open(path).map_err(not_opened)?;
         let bytes = file.metadata().map_err(not_opened)?.len();
@@ -39,7 +40,7 @@ pub fn cat(
         let mut sink = Sink { to, failed: None, raised: None, since: 0 };
         let outcome = {
             let mut out = BufWriter::with_capacity(1 << 18, &mut sink);
-            let outcome = formats::cat(FileInput::new(&file, bytes, true), limits, &mut out, options);
+            let outcome = formats::cat(&file, bytes, limits, &mut out, &options);
             // A failure is kept in the sink.
             let _ = out.flush();
             outcome

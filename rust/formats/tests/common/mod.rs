@@ -3,7 +3,7 @@
 
 use std::io::Read;
 
-use jobsleuth_formats::{CatFailure, CatOptions, CatSummary, FileInput, Input, Limits, SliceInput, cat};
+use jobsleuth_formats::{CatFailure, CatOptions, CatSummary, FileInput, Limits, Positioned, cat};
 
 /// A length in its shortest form.
 pub fn len(n: u64) -> Vec<u8> {
@@ -301,14 +301,29 @@ pub fn module_aux(name: &str, version: u64, when: u64, items: &[Vec<u8>]) -> Vec
 }
 
 /// What `cat` makes of it.
-pub fn lines<I: Input>(input: I) -> (String, Result<CatSummary, CatFailure>) {
+pub fn lines<P: Positioned + ?Sized>(
+    evidence: &P,
+    len: usize,
+    threads: usize,
+) -> (String, Result<CatSummary, CatFailure>) {
     let mut out = Vec::new();
-    let result = cat(input, Limits::default(), &mut out, CatOptions::default());
+    let options = CatOptions { threads, ..CatOptions::default() };
+    let result = cat(evidence, len as u64, Limits::default(), &mut out, &options);
     (String::from_utf8(out).unwrap(), result)
 }
 
 pub fn lines_of(bytes: &[u8]) -> (String, Result<CatSummary, CatFailure>) {
-    lines(SliceInput::new(bytes, 0))
+    lines(bytes, bytes.len(), 1)
+}
+
+/// Gives out a few bytes at a time, wherever they are asked for.
+pub struct Sips<'a>(pub &'a [u8], pub usize);
+
+impl Positioned for Sips<'_> {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<usize> {
+        let n = buf.len().min(self.1);
+        self.0.read_at(&mut buf[..n], offset)
+    }
 }
 
 /// Gives out a few bytes at a time.
