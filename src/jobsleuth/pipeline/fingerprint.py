@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 from jobsleuth.errors import EvidenceError
+
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -19,19 +25,31 @@ class Fingerprint:
     mtime_ns: int
 
 
-def fingerprint(path: Path) -> Fingerprint:
-    """Hashes the file `path`, which is only read.
+@contextmanager
+def fingerprint(path: Path) -> Iterator[Future[Fingerprint]]:
+    """Hashes the file `path`, which is only read, in a thread of its own; it stops when the block ends.
 
-    Raises:
-        EvidenceError: it cannot be read.
+    The future raises EvidenceError where the file cannot be read.
     """
+    stop = Event()
+    with ThreadPoolExecutor(1, thread_name_prefix="jobsleuth-hash") as pool:
+        try:
+            yield pool.submit(_hash, path, stop)
+        finally:
+            stop.set()
+
+
+def _hash(path: Path, stop: Event) -> Fingerprint:
+    digest = hashlib.sha256()
+    block = memoryview(bytearray(_BLOCK))
     try:
-        with path.open("rb") as file:
+        with path.open("rb", buffering=0) as file:
             status = os.fstat(file.fileno())
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            while not stop.is_set() and (size := file.readinto(block)):
+                digest.update(block[:size])
     except OSError as error:
         raise EvidenceError(f"cannot be read: {error.strerror or error}", file=os.fspath(path)) from error
-    return Fingerprint(digest, status.st_size, status.st_mtime_ns)
+    return Fingerprint(digest.hexdigest(), status.st_size, status.st_mtime_ns)
 
 
 def require_unchanged(path: Path, mark: Fingerprint) -> None:
