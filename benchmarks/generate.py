@@ -5,7 +5,8 @@
 
 Shapes: `bullmq` (job hashes of four queues), `asynq` (task hashes of three queues), `cache` (a cache with sessions,
 counters, sets and streams of other people, of which about 5 % of the keys are a BullMQ queue).
-The content is drawn from a seed, so that two runs differ only in what the server itself adds (times, hash order).
+The content is drawn from a seed, so that two runs differ only in times, and in what the server itself adds. The queues
+are healthy: what is due lies ahead of the snapshot, and who works holds a lock or a lease.
 Give `--server-binary` an older server for an older RDB version (6.2 writes RDB 9).
 """
 
@@ -25,7 +26,8 @@ from pathlib import Path
 
 import redis
 
-NOW_MS = 1_770_000_000_000
+NOW_MS = int(time.time()) * 1000
+HOUR_MS = 3_600_000
 WORDS = [
     *("order", "invoice", "customer", "shipment", "refund", "retry", "webhook", "delivery", "account", "region"),
     *("warehouse", "carrier", "label", "picked", "packed", "sent", "queued", "address", "street", "city"),
@@ -89,8 +91,9 @@ def bullmq(words: Words, jobs: int, prefix: str = "bull") -> Iterator[Command]:
         elif dice < 0.80:
             yield "LPUSH", f"{base}:wait", job
         elif dice < 0.90:
-            fields[9] = 3_600_000
-            yield "ZADD", f"{base}:delayed", (created + 3_600_000) * 4096, job
+            due = NOW_MS + HOUR_MS + r.randrange(10**8)
+            fields[9] = due - created
+            yield "ZADD", f"{base}:delayed", due * 4096, job
         elif dice < 0.95:
             done = created + r.randrange(10**6)
             fields += ["processedOn", done - 500, "finishedOn", done, "atm", 3, "ats", 3]
@@ -143,17 +146,17 @@ def asynq(words: Words, jobs: int) -> Iterator[Command]:
             yield "LPUSH", f"{base}:pending", task
         elif dice < 0.60:
             state, extra = "scheduled", []
-            yield "ZADD", f"{base}:scheduled", now_s + r.randrange(10**6), task
+            yield "ZADD", f"{base}:scheduled", now_s + 3600 + r.randrange(10**6), task
         elif dice < 0.80:
             state, extra = "retry", []
-            yield "ZADD", f"{base}:retry", now_s + r.randrange(10**5), task
+            yield "ZADD", f"{base}:retry", now_s + 3600 + r.randrange(10**5), task
         elif dice < 0.98:
             state, extra = "archived", []
             yield "ZADD", f"{base}:archived", now_s - r.randrange(10**6), task
         else:
             state, extra = "active", []
             yield "LPUSH", f"{base}:active", task
-            yield "ZADD", f"{base}:lease", now_s + 30, task
+            yield "ZADD", f"{base}:lease", now_s + 3600, task
         stored = message(number, words.payload().encode(), task, queue)
         yield "HSET", f"{base}:t:{task}", "msg", stored, "state", state, *extra
 
