@@ -3,6 +3,7 @@
 from jobsleuth.case.manifest import EvidenceInfo, EvidenceWarning, Manifest
 from jobsleuth.case.pages import table_pages
 from jobsleuth.case.reader import Case, open_case
+from jobsleuth.case.redact import Redactor
 from jobsleuth.case.schema import SCHEMA_VERSION, TABLES, conform
 from jobsleuth.case.signals import DEPTH, VIEWS, WAITING
 from jobsleuth.case.store import CaseWriter
@@ -18,6 +19,7 @@ __all__ = [
     "EvidenceInfo",
     "EvidenceWarning",
     "Manifest",
+    "Redactor",
     "conform",
     "open_case",
     "table_pages",

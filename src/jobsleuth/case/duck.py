@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import secrets
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from jobsleuth import safetext
 from jobsleuth.case.manifest import Manifest
+from jobsleuth.case.redact import Redactor
+from jobsleuth.case.schema import BY_NAME
 from jobsleuth.case.signals import VIEWS
 from jobsleuth.errors import CaseError
 
@@ -49,8 +53,13 @@ _WARNINGS_FIELDS: _Fields = [
 ]
 
 
-def connect(path: Path, tables: dict[str, list[Path]], manifest: Manifest) -> duckdb.DuckDBPyConnection:
-    """A new in-memory database with the views of the case at `path`; see :meth:`Case.connect`."""
+def connect(
+    path: Path, tables: dict[str, list[Path]], manifest: Manifest, redactor: Redactor | None = None
+) -> duckdb.DuckDBPyConnection:
+    """A new in-memory database with the views of the case at `path`; see :meth:`Case.connect`.
+
+    With a `redactor` every view shows redacted values: no query reaches the others.
+    """
     folder = path.absolute()
     # The spill folder appears only when needed; the random part keeps others from waiting for it.
     spill = Path(tempfile.gettempdir()) / f"jobsleuth-{secrets.token_hex(8)}"
@@ -66,15 +75,16 @@ def connect(path: Path, tables: dict[str, list[Path]], manifest: Manifest) -> du
     )
     try:
         connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET enable_progress_bar = false")
         # File names are patterns to DuckDB: the folder is named as it is and as a pattern that matches only itself.
         connection.execute(f"SET allowed_directories = [{_quoted(str(folder))}, {_quoted(_literal(folder))}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         for name, files in tables.items():
             listed = ", ".join(_quoted(_literal(folder / name / file.name)) for file in files)
-            connection.execute(
-                f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet([{listed}], hive_partitioning = false)'
-            )
+            source = f"read_parquet([{listed}], hive_partitioning = false)"
+            shown = "*" if redactor is None else _redacted(connection, redactor, name)
+            connection.execute(f'CREATE VIEW "{name}" AS SELECT {shown} FROM {source}')
         _store(connection, "evidence", _evidence(manifest))
         _store(connection, "warnings", _warnings(manifest))
         if "jobs" in tables:
@@ -91,6 +101,26 @@ def _signals(connection: duckdb.DuckDBPyConnection) -> None:
         # A case that lacks a column lacks the signals made of it; its tables are as good as ever.
         with contextlib.suppress(duckdb.BinderException):
             connection.execute(f'CREATE VIEW "{view.name}" AS {view.sql}')
+
+
+def _redacted(connection: duckdb.DuckDBPyConnection, redactor: Redactor, table: str) -> str:
+    """The columns of the table, each that can tell something through a function of its own."""
+    shown = []
+    for column in BY_NAME[table].columns:
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if pa.types.is_map(kind) and not pa.types.is_integer(kind.item_type):
+            sql = "MAP(VARCHAR, BLOB)" if pa.types.is_binary(kind.item_type) else "MAP(VARCHAR, VARCHAR)"
+        elif pa.types.is_string(kind) or pa.types.is_binary(kind):
+            sql = "BLOB" if pa.types.is_binary(kind) else "VARCHAR"
+        else:
+            shown.append(f'"{column.name}"')
+            continue
+        made = f"redacted_{table}_{column.name}"
+        change: Any = functools.partial(redactor.column, table, column.name)
+        options: Any = {"type": "arrow", "null_handling": "special"}
+        connection.create_function(made, change, [sql], sql, **options)
+        shown.append(f'{made}("{column.name}") AS "{column.name}"')
+    return ", ".join(shown)
 
 
 def _store(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:

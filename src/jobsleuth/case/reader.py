@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from jobsleuth import safetext
 from jobsleuth.case.manifest import FILE_NAME, Manifest
+from jobsleuth.case.redact import Redactor
 from jobsleuth.case.schema import BY_NAME
 from jobsleuth.errors import CaseError, UsageError
 
@@ -28,9 +29,10 @@ class Case:
     give anything.
     """
 
-    def __init__(self, path: Path, manifest: Manifest) -> None:
+    def __init__(self, path: Path, manifest: Manifest, redactor: Redactor | None = None) -> None:
         self.path = path
         self.manifest = manifest
+        self._redactor = redactor
         self._connection: duckdb.DuckDBPyConnection | None = None
 
     def __enter__(self) -> Case:
@@ -62,7 +64,7 @@ class Case:
         """
         from jobsleuth.case.duck import connect
 
-        return connect(self.path, self.tables, self.manifest)
+        return connect(self.path, self.tables, self.manifest, self._redactor)
 
     def arrow(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Rows of a table, all columns or those named, in their order.
@@ -88,7 +90,8 @@ class Case:
                 raise CaseError(f"cannot read the table: {safetext.terminal(str(error), 200)}", file=str(file)) from (
                     error
                 )
-            pieces.append(piece.select(wanted) if wanted is not None else piece)
+            piece = piece.select(wanted) if wanted is not None else piece
+            pieces.append(piece if self._redactor is None else self._redactor.table(table, piece))
         return pa.concat_tables(pieces)
 
     def stored_bytes(self, table: str, columns: Sequence[str]) -> int:
@@ -208,8 +211,12 @@ class Case:
         return self.pandas(table, BY_NAME[table].small_columns)
 
 
-def open_case(path: str | Path) -> Case:
+def open_case(path: str | Path, *, redact: Redactor | None = None) -> Case:
     """Opens a case folder.
+
+    Args:
+        path: the folder.
+        redact: shows the case through this: tables, queries and manifest give redacted values only.
 
     Raises:
         CaseError: there is none at `path`, or it is damaged or newer than this jobsleuth.
@@ -222,7 +229,10 @@ def open_case(path: str | Path) -> Case:
         reason = "there is no case here" if not file.exists() else f"its manifest cannot be read: {error}"
         hint = "jobsleuth analyze DUMP --out CASE makes one"
         raise CaseError(reason, file=str(path), hint=hint) from error
-    return Case(folder, Manifest.from_json(text, file=str(file)))
+    manifest = Manifest.from_json(text, file=str(file))
+    if redact is not None:
+        manifest.evidence = [redact.evidence(info) for info in manifest.evidence]
+    return Case(folder, manifest, redact)
 
 
 def _frame(table: pa.Table) -> pd.DataFrame:
