@@ -199,7 +199,7 @@ def server(binary: str) -> Iterator[tuple[redis.Redis, Path]]:
         stdout=subprocess.DEVNULL,
     )
     try:
-        client = redis.Redis(unix_socket_path=str(socket))
+        client = redis.Redis(unix_socket_path=str(socket), socket_timeout=None)
         for _ in range(100):
             with contextlib.suppress(redis.ConnectionError):
                 client.ping()
