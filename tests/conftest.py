@@ -16,14 +16,14 @@ import redis
 class RedisServer:
     """A redis-server of our own on a unix socket, which saves only when told."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *more: str) -> None:
         binary = shutil.which("redis-server")
         if binary is None:
             pytest.skip("redis-server is not installed: NOTHING was compared with a real server")
         self.folder = folder
         self._raw: dict[int, redis.Redis] = {}
         self._socket = folder / "s"
-        options = ["--port", "0", "--unixsocket", str(self._socket), "--save", "", "--dir", str(folder)]
+        options = ["--port", "0", "--unixsocket", str(self._socket), "--save", "", "--dir", str(folder), *more]
         self._process = subprocess.Popen([binary, *options], stdout=subprocess.DEVNULL)
         for _ in range(200):
             try:

@@ -89,6 +89,9 @@ def rows(case: Case, table: str) -> list[dict[str, Any]]:
     arrow = arrow.drop_columns(sorted(OF_THE_FILE.get(table, set())))
     found: list[dict[str, Any]] = arrow.to_pylist()
     if table in ("findings", "checks"):
+        for row in found:
+            if "details" in row:
+                row["details"] = {name: value for name, value in json.loads(row["details"]).items() if name != "nbytes"}
         # Those about the evidence itself.
         return [row for row in found if not row["check_id"].startswith("EV") or row["check_id"] == "EV003"]
     return found
