@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +119,14 @@ class Case:
         Raises:
             UsageError: it is not one reading query, or DuckDB refuses it.
         """
+        return self.stream(query, params).read_all()
+
+    def stream(self, query: str, params: Mapping[str, object] | Sequence[object] | None = None) -> pa.RecordBatchReader:
+        """As :meth:`query`, piece by piece: the result may be larger than memory. Ask for nothing else meanwhile.
+
+        Raises:
+            UsageError: it is not one reading query, or DuckDB refuses it; also while the pieces are read.
+        """
         import duckdb
 
         if self._connection is None:
@@ -127,11 +135,10 @@ class Case:
             statements = self._connection.extract_statements(query)
             if len(statements) != 1 or statements[0].type.name not in ("SELECT", "EXPLAIN"):
                 raise UsageError("give one query that reads: select …, from …, describe …")
-            found: pa.Table = self._connection.sql(query, params=params).to_arrow_table()
-            return found
+            found = pa.RecordBatchReader.from_stream(self._connection.sql(query, params=params))
         except duckdb.Error as error:
-            text = " ".join(str(error).split())
-            raise UsageError(f"SQL: {safetext.terminal(text, 600)}") from error
+            raise _refused(error) from error
+        return pa.RecordBatchReader.from_batches(found.schema, _pieces(found))
 
     def sql(self, query: str, params: Mapping[str, object] | Sequence[object] | None = None) -> pd.DataFrame:
         """As :meth:`query`, as a DataFrame of Arrow-backed columns."""
@@ -233,6 +240,19 @@ def open_case(path: str | Path, *, redact: Redactor | None = None) -> Case:
     if redact is not None:
         manifest.evidence = [redact.evidence(info) for info in manifest.evidence]
     return Case(folder, manifest, redact)
+
+
+def _pieces(found: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    import duckdb
+
+    try:
+        yield from found
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        raise _refused(error) from error
+
+
+def _refused(error: Exception) -> UsageError:
+    return UsageError(f"SQL: {safetext.terminal(' '.join(str(error).split()), 600)}")
 
 
 def _frame(table: pa.Table) -> pd.DataFrame:

@@ -9,8 +9,16 @@ from typing import Annotated
 
 import typer
 
-from jobsleuth.cli import lean, output
-from jobsleuth.cli.options import JsonOption, MaxSpoolOption, MaxValueOption, Threshold, TmpdirOption
+from jobsleuth.cli import lean, output, redaction
+from jobsleuth.cli.options import (
+    JsonOption,
+    MaxSpoolOption,
+    MaxValueOption,
+    RedactKeyOption,
+    RedactOption,
+    Threshold,
+    TmpdirOption,
+)
 from jobsleuth.errors import UsageError
 
 EXAMPLE = "Example:  jobsleuth analyze dump.rdb --out case"
@@ -43,6 +51,8 @@ def command(
     payload: Annotated[
         str, typer.Option("--payload", metavar="full|head:N|none", help="How much of each payload the case keeps.")
     ] = "full",
+    redact: RedactOption = False,
+    redact_key: RedactKeyOption = None,
     fail_on: Annotated[
         Threshold, typer.Option("--fail-on", help="Exit 1 when a finding is this severe or worse.")
     ] = Threshold.NEVER,
@@ -65,6 +75,7 @@ def command(
         as_of_ms=as_of_ms,
         prefixes=tuple(prefix or ()),
         payload_limit=limit,
+        redactor=redaction.redactor(redact, redact_key),
         tmpdir=tmpdir,
         max_spool_bytes=max_spool_bytes,
         **({} if max_value_bytes is None else {"max_value_bytes": max_value_bytes}),

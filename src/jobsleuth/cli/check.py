@@ -6,8 +6,16 @@ from typing import Annotated
 
 import typer
 
-from jobsleuth.cli import lean, output
-from jobsleuth.cli.options import CaseArgument, ReportFormat, Threshold
+from jobsleuth.cli import lean, output, redaction
+from jobsleuth.cli.options import (
+    CaseArgument,
+    JsonOption,
+    QuietOption,
+    RedactKeyOption,
+    RedactOption,
+    ReportFormat,
+    Threshold,
+)
 
 EXAMPLE = "Example:  jobsleuth check case --format junit > findings.xml"
 
@@ -19,18 +27,23 @@ def command(
     ] = Threshold.ERROR,
     fmt: Annotated[ReportFormat, typer.Option("--format", help="Format of the report.")] = ReportFormat.TEXT,
     everything: Annotated[bool, typer.Option("--all", help="Text: every finding, not three of each kind.")] = False,
+    redact: RedactOption = False,
+    redact_key: RedactKeyOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Judge a case with the checks of this jobsleuth; nothing in the case changes."""
     lean.without_pandas()
-    from jobsleuth.case import open_case
     from jobsleuth.checks import run_checks
     from jobsleuth.reports import document, lines, render
 
-    opened = open_case(case)
-    judged = run_checks(opened)
+    opened = redaction.opened(case, redact, redact_key)
+    fmt = ReportFormat.JSON if json else fmt
+    with output.patience("checking", quiet):
+        judged = run_checks(opened)
     report = document(opened, checks=judged.checks, findings=judged.findings, fail_on=fail_on)
-    if fmt is ReportFormat.TEXT:
+    if fmt is ReportFormat.TEXT and not quiet:
         output.show(lines(report, width=output.width(), everything=everything))
-    else:
+    elif fmt is not ReportFormat.TEXT:
         output.write(render(report, fmt))
     raise typer.Exit(1 if report.failing else 0)

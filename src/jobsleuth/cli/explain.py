@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from jobsleuth.cli import output
-from jobsleuth.cli.options import JsonOption
+from jobsleuth.cli.options import JsonOption, QuietOption
 
 EXAMPLE = "Example:  jobsleuth explain MB001"
 
@@ -18,6 +18,7 @@ def command(
         str | None, typer.Argument(metavar="[CHECK]", help="Id of a check; all are listed without.", show_default=False)
     ] = None,
     json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Explain a check: what it finds, why it matters, what to do next, what could make it a false alarm."""
     from jobsleuth.checks import all_checks, find_check
@@ -45,7 +46,7 @@ def command(
         output.dump(found if check is None else found[0])
         return
     if check is None:
-        output.table(["check", "severity", "title"], [[c.id, c.severity, c.title] for c in checks])
+        output.table(["check", "severity", "title"], [[c.id, c.severity, c.title] for c in checks], quiet)
         return
     only = checks[0]
     about = ", ".join(only.dialects) or "every library"

@@ -7,12 +7,19 @@ from typing import Annotated
 
 import typer
 
-from jobsleuth.cli import output
-from jobsleuth.cli.options import CaseArgument, JsonOption
+from jobsleuth.cli import output, redaction
+from jobsleuth.cli.options import (
+    CaseArgument,
+    JsonOption,
+    QuietOption,
+    RedactKeyOption,
+    RedactOption,
+    ShowPayloadOption,
+)
 from jobsleuth.errors import UsageError
 from jobsleuth.safetext import terminal
 
-EXAMPLE = "Example:  jobsleuth job case 48211 --queue emails"
+EXAMPLE = "Example:  jobsleuth job case held-1 --queue press"
 
 
 def command(
@@ -24,13 +31,20 @@ def command(
         bool,
         typer.Option("--decode-raw", help="Also show payload, result and unread bytes as protobuf and MessagePack."),
     ] = False,
+    show_payload: ShowPayloadOption = None,
+    redact: RedactOption = False,
+    redact_key: RedactKeyOption = None,
     json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
-    """Tell one job's story: record, where its id is, lock and holder, kin, schedule, events, findings."""
-    from jobsleuth.case import open_case
-    from jobsleuth.reports import find_jobs, picture, picture_lines, raw_facts, raw_lines, story
+    """Tell one job's story: record, where its id is, lock and holder, kin, schedule, events, findings.
 
-    opened = open_case(case)
+    Of payload, result and the like it shows the first 200 bytes; --show-payload 0 shows size and digest instead.
+    """
+    from jobsleuth.reports import PAYLOAD_SHOWN, find_jobs, picture, picture_lines, raw_facts, raw_lines, story
+
+    shown = PAYLOAD_SHOWN if show_payload is None else show_payload or None
+    opened = redaction.opened(case, redact, redact_key)
     found = find_jobs(opened, job_id, queue, namespace)
     if not found:
         where = f" in queue {terminal(queue)}" if queue is not None else ""
@@ -47,13 +61,14 @@ def command(
             hint=f"say which: --queue {shlex.quote(terminal(found[0].place))}",
         )
     # The same queue in several databases or files: all of them, one after the other.
-    pictures = [picture(opened, ref) for ref in found]
+    with output.patience("gathering", quiet):
+        pictures = [picture(opened, ref) for ref in found]
     if json:
         raw = [{"raw": raw_facts(p.job)} if decode_raw else {} for p in pictures]
-        output.dump([{**p.facts(), "story": story(p), **more} for p, more in zip(pictures, raw, strict=True)])
+        output.dump([{**p.facts(shown), "story": story(p), **more} for p, more in zip(pictures, raw, strict=True)])
         return
     for nth, one in enumerate(pictures):
         output.show([()] if nth else [])
-        output.show(picture_lines(one, output.width()))
+        output.show(picture_lines(one, output.width(), shown))
         if decode_raw:
             output.show(((line, "plain"),) for line in ("", *raw_lines(one.job)))

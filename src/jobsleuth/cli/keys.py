@@ -7,8 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from jobsleuth.cli import output
-from jobsleuth.cli.options import CaseArgument, JsonOption, RowFormat, RowFormatOption, row_format
+from jobsleuth.cli import output, redaction
+from jobsleuth.cli.options import (
+    CaseArgument,
+    JsonOption,
+    QuietOption,
+    RedactKeyOption,
+    RedactOption,
+    RowFormat,
+    RowFormatOption,
+    row_format,
+)
 from jobsleuth.errors import UsageError
 
 EXAMPLE = "Example:  jobsleuth keys case --group-by prefix --prefix-depth 2 --no-expiry"
@@ -77,14 +86,15 @@ def command(
     kind: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only keys of this type.")] = None,
     queue: Annotated[str | None, typer.Option("--queue", help="Only keys of this queue.")] = None,
     fmt: RowFormatOption = RowFormat.TABLE,
+    redact: RedactOption = False,
+    redact_key: RedactKeyOption = None,
     json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Show what takes the room: the biggest keys, sums by prefix or queue, expiry.
 
     Bytes are those of the snapshot, compressed as stored there; a live server needs more memory for the same key.
     """
-    from jobsleuth.api import open_case
-
     if histogram is not None and group_by is not None:
         raise UsageError("--histogram and --group-by are two different tables", hint="give one of them")
     conditions = ["expire_at is null"] if no_expiry else []
@@ -100,10 +110,10 @@ def command(
         query = _grouped(group_by, prefix_depth, by, where)
     else:
         query = _biggest(by, where)
-    opened = open_case(case)
+    opened = redaction.opened(case, redact, redact_key)
     total = opened.query(f"select count(*) from ({query})", values).column(0)[0].as_py()
     found = opened.query(f"{query} limit {top}" if top else query, values)
-    output.rows(found, row_format(fmt, json), total=total, more="--top N shows more")
+    output.rows(found, row_format(fmt, json), total=total, more="--top N shows more", quiet=quiet)
 
 
 def _biggest(by: By, where: str) -> str:

@@ -9,7 +9,23 @@ from typing import Annotated
 
 import typer
 
-from jobsleuth.cli import analyze, cat, check, crosscheck, explain, job, jobs, keys, lean, output, queues, sql, verify
+from jobsleuth.cli import (
+    analyze,
+    cat,
+    check,
+    crosscheck,
+    explain,
+    export,
+    job,
+    jobs,
+    keys,
+    lean,
+    output,
+    queues,
+    report,
+    sql,
+    verify,
+)
 from jobsleuth.errors import JobsleuthError
 
 UNUSABLE = 2
@@ -24,7 +40,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (analyze, check, queues, jobs, job, keys, sql, explain, cat, crosscheck, verify):
+for module in (analyze, check, report, queues, jobs, job, keys, export, sql, explain, cat, crosscheck, verify):
     app.command(module.__name__.rpartition(".")[2], epilog=module.EXAMPLE)(module.command)
 
 

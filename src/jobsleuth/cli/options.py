@@ -36,6 +36,7 @@ class RowFormat(StrEnum):
     CSV = "csv"
     NDJSON = "ndjson"
     JSON = "json"
+    PARQUET = "parquet"
 
 
 CaseArgument = Annotated[
@@ -53,6 +54,38 @@ MaxValueOption = Annotated[
     int | None,
     typer.Option(
         "--max-value-bytes", min=1, metavar="N", help="Refuse a string that is larger than this; otherwise 2 GiB."
+    ),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes, no closing line.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
+OutOption = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FILE", help="Write to this new file instead.", show_default=False),
+]
+ShowPayloadOption = Annotated[
+    int | None,
+    typer.Option(
+        "--show-payload",
+        min=0,
+        metavar="N",
+        help="Show the first N bytes of payloads and results instead of their digests.",
+        show_default=False,
+    ),
+]
+RedactOption = Annotated[
+    bool,
+    typer.Option(
+        "--redact",
+        help="Keyed digests for payloads, results, errors, and for what looks like an e-mail address or a secret.",
+    ),
+]
+RedactKeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--redact-key",
+        metavar="FILE",
+        help="Redact with the key in FILE, so that several runs agree; made there if there is none.",
+        show_default=False,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]

@@ -7,15 +7,20 @@ obey NO_COLOR; a pipe gets plain lines of any length.
 from __future__ import annotations
 
 import csv
+import io
+import itertools
 import json
 import os
+import secrets
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from jobsleuth.cli.options import RowFormat
-from jobsleuth.errors import JobsleuthError
+from jobsleuth.errors import JobsleuthError, UsageError
 from jobsleuth.safetext import csv_cell, from_bytes, terminal
 
 if TYPE_CHECKING:
@@ -38,13 +43,16 @@ _STYLES = {
 _GAP = 3
 _LEAST = 4
 _CELL = 200
+_PATIENCE = 1.0
+"""Seconds of silence before progress is shown."""
 _STAGES = {
-    "unpack": "unpacking",
-    "index": "reading keys",
-    "extract": "decoding jobs",
-    "check": "checking",
-    "compare": "comparing",
+    "unpack": ("unpacking", "bytes"),
+    "index": ("reading keys", "bytes"),
+    "extract": ("decoding jobs", "jobs"),
+    "check": ("checking", "checks"),
+    "compare": ("comparing", "bytes"),
 }
+"""Stage → what is being done, and what its numbers count."""
 
 
 def console(stream: TextIO | None = None) -> Console:
@@ -85,34 +93,60 @@ def dump(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=1) + "\n")
 
 
-def rows(found: pa.Table, fmt: RowFormat, *, total: int | None = None, more: str = "") -> None:
-    """Rows in the format wanted.
+def rows(
+    found: pa.Table | pa.RecordBatchReader,
+    fmt: RowFormat,
+    *,
+    total: int | None = None,
+    more: str = "",
+    quiet: bool = False,
+    out: BinaryIO | None = None,
+) -> None:
+    """Rows in the format wanted, on standard output.
 
     Args:
-        found: the rows.
-        fmt: table, CSV, NDJSON or JSON.
+        found: the rows; a reader gives them piece by piece, so that there may be millions.
+        fmt: table, CSV, NDJSON, JSON or Parquet.
         total: rows there are in all, where `found` holds only the first of them; a table says so.
         more: how to see the rest.
+        quiet: a table without its last line.
+        out: write there instead.
+
+    Raises:
+        UsageError: Parquet for a terminal.
     """
     from jobsleuth.reports import jsonable, moment, records
 
-    names = _distinct(found.column_names)
+    names = _distinct(found.schema.names)
+    if fmt is RowFormat.PARQUET:
+        _parquet(found, names, out)
+        return
     if fmt is RowFormat.TABLE:
-        _table(names, list(records(found, moment)), total, more)
+        _table(names, list(records(found, moment)), total, more, quiet)
         return
     values = records(found, lambda ms: moment(ms, iso=True))
-    if fmt is RowFormat.CSV:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow([csv_cell(name) for name in names])
-        writer.writerows([_csv(value) for value in row] for row in values)
-        return
     objects = (dict(zip(names, map(jsonable, row), strict=True)) for row in values)
-    write((f"{json.dumps(item)}\n" for item in objects) if fmt is RowFormat.NDJSON else _array(objects))
+    pieces: Iterable[str]
+    if fmt is RowFormat.CSV:
+        pieces = _csv_lines(names, values)
+    elif fmt is RowFormat.NDJSON:
+        pieces = (f"{json.dumps(item)}\n" for item in objects)
+    else:
+        pieces = array(objects)
+    if out is None:
+        write(pieces)
+    else:
+        out.writelines(piece.encode("utf-8") for piece in pieces)
 
 
-def table(names: Sequence[str], found: Sequence[Sequence[Any]]) -> None:
+def csv_rows(names: Sequence[str], found: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Lines of CSV that a spreadsheet shows and does not run."""
+    return _csv_lines(names, found)
+
+
+def table(names: Sequence[str], found: Sequence[Sequence[Any]], quiet: bool = False) -> None:
     """A small table of ready values."""
-    _table(names, found, None, "")
+    _table(names, found, None, "", quiet)
 
 
 def error(problem: JobsleuthError) -> None:
@@ -129,24 +163,132 @@ def note(message: str) -> None:
 
 
 @contextmanager
+def new_file(path: Path, *, force: bool = False) -> Iterator[BinaryIO]:
+    """A file that is at `path` once the block ended well, whole or not at all.
+
+    Raises:
+        UsageError: there is something, and `force` was not given.
+    """
+    if os.path.lexists(path) and not force:
+        raise UsageError("the output exists", file=str(path), hint="choose another name, or give --force")
+    partial = path.parent / f".{path.name}.{secrets.token_hex(4)}.partial"
+    try:
+        with partial.open("xb") as file:
+            yield file
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def patience(what: str, quiet: bool = False) -> Iterator[None]:
+    """Says on standard error what is being done, and for how long, once it takes more than a second."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    from threading import Timer
+
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    bar = Bar(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        TimeElapsedColumn(),
+        console=console(sys.stderr),
+        transient=True,
+    )
+    bar.add_task(what, total=None)
+    timer = Timer(_PATIENCE, bar.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        bar.stop()
+
+
+@contextmanager
 def progress(quiet: bool) -> Iterator[Progress | None]:
-    """A progress bar on standard error while the block runs, and only where somebody watches."""
+    """A bar a stage on standard error, with rate and time left, for what takes more than a second and is watched."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, ProgressColumn, Task, TaskProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
+    from rich.text import Text
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=console(sys.stderr), transient=True) as bar:
-        tasks: dict[str, Any] = {}
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(_rate(task.finished_speed or task.speed, str(task.fields["unit"])), "dim")
 
-        def report(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bar.add_task(_STAGES.get(stage, stage), total=total)
-            bar.update(tasks[stage], completed=done, total=total)
+    bar = Bar(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        Rate(),
+        TimeRemainingColumn(),
+        console=console(sys.stderr),
+        transient=True,
+    )
+    tasks: dict[str, Any] = {}
+    began = monotonic()
 
+    def report(stage: str, done: int, total: int) -> None:
+        if stage not in tasks:
+            name, unit = _STAGES.get(stage, (stage, ""))
+            tasks[stage] = bar.add_task(name, total=total, unit=unit)
+        bar.update(tasks[stage], completed=done, total=total)
+        if not bar.live.is_started and monotonic() - began > _PATIENCE:
+            bar.start()
+
+    try:
         yield report
+    finally:
+        bar.stop()
+
+
+def _rate(speed: float | None, unit: str) -> str:
+    """`312 MB/s`, `41,000 jobs/s`; nothing while it is not known."""
+    if not speed:
+        return ""
+    if unit != "bytes":
+        return f"{speed:,.0f} {unit}/s".replace(" /", "/")
+    from jobsleuth.reports import size
+
+    return f"{size(int(speed))}/s"
+
+
+def _csv_lines(names: Sequence[str], found: Iterable[Sequence[Any]]) -> Iterator[str]:
+    line = io.StringIO()
+    writer = csv.writer(line, lineterminator="\n")
+    head: list[Any] = [csv_cell(name) for name in names]
+    for row in itertools.chain([head], ([_csv(v) for v in row] for row in found)):
+        writer.writerow(row)
+        yield line.getvalue()
+        line.seek(0)
+        line.truncate()
+
+
+def _parquet(found: pa.Table | pa.RecordBatchReader, names: Sequence[str], out: BinaryIO | None) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if out is None and sys.stdout.isatty():
+        raise UsageError("Parquet is nothing for a terminal", hint="--out FILE")
+    batches = found.to_batches() if isinstance(found, pa.Table) else found
+    schema = pa.schema([field.with_name(name) for field, name in zip(found.schema, names, strict=True)])
+    with pq.ParquetWriter(sys.stdout.buffer if out is None else out, schema, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
+
+
+def csv_text(text: str) -> str:
+    """A text as a cell of CSV shows it."""
+    return csv_cell(terminal(text))
 
 
 def _csv(value: Any) -> str | int | float | None:
@@ -155,7 +297,7 @@ def _csv(value: Any) -> str | int | float | None:
     if value is None or isinstance(value, int | float):
         return value
     # For spreadsheets: exact bytes are in the JSON formats.
-    return csv_cell(terminal(_text(value)))
+    return csv_text(_text(value))
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -176,7 +318,8 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(jsonable(value), ensure_ascii=False)
 
 
-def _array(objects: Iterable[Any]) -> Iterator[str]:
+def array(objects: Iterable[Any]) -> Iterator[str]:
+    """A JSON array, one item a line, never whole in memory."""
     yield "["
     comma = ""
     for item in objects:
@@ -185,7 +328,7 @@ def _array(objects: Iterable[Any]) -> Iterator[str]:
     yield "\n]\n"
 
 
-def _table(names: Sequence[str], found: Sequence[Sequence[Any]], total: int | None, more: str) -> None:
+def _table(names: Sequence[str], found: Sequence[Sequence[Any]], total: int | None, more: str, quiet: bool) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -208,6 +351,8 @@ def _table(names: Sequence[str], found: Sequence[Sequence[Any]], total: int | No
     for texts in shown:
         grid.add_row(*texts)
     out.print(grid, soft_wrap=False)
+    if quiet:
+        return
     told = number(len(found), "row") if total in (None, len(found)) else f"{len(found):,} of {total:,} rows; {more}"
     out.print(Text(told, "dim"))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobsleuth.case import SCHEMA_VERSION, Case, CaseWriter, EvidenceInfo, EvidenceWarning, Manifest
+from jobsleuth.case import SCHEMA_VERSION, Case, CaseWriter, EvidenceInfo, EvidenceWarning, Manifest, Redactor
 from jobsleuth.checks import all_checks, run_checks
 from jobsleuth.dialects import Dialect, Options, all_dialects
 from jobsleuth.errors import UsageError
@@ -48,6 +48,7 @@ class AnalyzeOptions:
         as_of_ms: the snapshot's time in Unix ms, instead of the evidence's own.
         prefixes: BullMQ prefixes the user settles.
         payload_limit: bytes of each payload kept in the case; None: all, 0: none.
+        redactor: replaces what applications stored, and what looks like a secret, before it is written; None: as it is.
         max_value_bytes: refuse a single string larger than this.
         threads: decoding threads; None: one per core.
         tmpdir: folder for the temporary file that compressed or streamed evidence is spooled to; None: the system's.
@@ -59,6 +60,7 @@ class AnalyzeOptions:
     as_of_ms: int | None = None
     prefixes: tuple[str, ...] = ()
     payload_limit: int | None = None
+    redactor: Redactor | None = None
     max_value_bytes: int = DEFAULT_MAX_VALUE_BYTES
     threads: int | None = None
     tmpdir: Path | None = None
@@ -71,6 +73,7 @@ class AnalyzeOptions:
             "max_value_bytes": self.max_value_bytes,
             "payload_limit": self.payload_limit,
             "prefixes": list(self.prefixes),
+            "redacted_with": None if self.redactor is None else self.redactor.key_id,
             "salvage": self.salvage,
         }
 
@@ -112,6 +115,8 @@ def analyze(evidence: Sequence[Path], out: Path, options: AnalyzeOptions, progre
                 info = _read(number, source, keyspace, writer, hashed, options, progress)
             _require_new_content(info, infos)
             infos.append(info)
+        if options.redactor is not None:
+            infos = [options.redactor.evidence(info) for info in infos]
         manifest = Manifest(
             tool="jobsleuth",
             version=version("jobsleuth"),
@@ -160,13 +165,13 @@ def _read(
     done = 0
     for dialect, made in claims:
         for table, rows in dialect.tables(keyspace, made, wishes):
-            writer.append(table, _numbered(rows, number))
+            writer.append(table, _redacted(table, _numbered(rows, number), options.redactor))
             if table == "jobs":
                 done += rows.num_rows
                 if progress is not None:
                     progress("extract", min(done, total), total)
     for batch in key_batches(keyspace, [c for _, c in claims]):
-        writer.append("keys", _numbered(batch, number))
+        writer.append("keys", _redacted("keys", _numbered(batch, number), options.redactor))
     sha256 = source.sha256
     if hashed is not None:
         mark = hashed.result()
@@ -243,3 +248,7 @@ def _content(info: EvidenceInfo) -> str:
 def _numbered(rows: pa.Table | pa.RecordBatch, number: int) -> pa.Table:
     table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
     return table.append_column("evidence", pa.repeat(pa.scalar(number, pa.int32()), table.num_rows))
+
+
+def _redacted(table: str, rows: pa.Table, redactor: Redactor | None) -> pa.Table:
+    return rows if redactor is None else redactor.table(table, rows)

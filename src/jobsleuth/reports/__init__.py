@@ -9,12 +9,14 @@ from typing import cast
 from jobsleuth.case import Case
 from jobsleuth.reports.commands import case_word, job_command
 from jobsleuth.reports.document import SEVERITIES, Document, Finding, at_or_above, document
-from jobsleuth.reports.picture import JobRef, Picture, find_jobs, picture
+from jobsleuth.reports.picture import PAYLOAD_SHOWN, JobRef, Picture, find_jobs, picture
 from jobsleuth.reports.rawdecode import raw_facts, raw_lines
+from jobsleuth.reports.recovery import COLUMNS, recovery
 from jobsleuth.reports.rows import jsonable, records
+from jobsleuth.reports.signals import signal_lines
 from jobsleuth.reports.story import picture_lines, story
 from jobsleuth.reports.text import WIDTH, Line, lines, queue_lines
-from jobsleuth.reports.words import moment, number
+from jobsleuth.reports.words import moment, number, size
 
 FORMATS = {
     "text": "text",
@@ -27,7 +29,9 @@ FORMATS = {
 """Format → module of this room whose `render` makes it."""
 
 __all__ = [
+    "COLUMNS",
     "FORMATS",
+    "PAYLOAD_SHOWN",
     "SEVERITIES",
     "WIDTH",
     "Document",
@@ -50,8 +54,11 @@ __all__ = [
     "raw_facts",
     "raw_lines",
     "records",
+    "recovery",
     "render",
     "render_html",
+    "signal_lines",
+    "size",
     "story",
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,8 @@ from jobsleuth.reports.rows import jsonable, records
 
 PAYLOAD_SHOWN = 200
 """Bytes of a payload or a result that a picture shows."""
+OF_APPLICATION = ("data", "returnvalue")
+"""Fields of BullMQ's events that hold what the application stored: progress and results."""
 LOG_LINES = 1000
 """Lines of a log that a picture holds, the newest."""
 Row = dict[str, Any]
@@ -75,11 +78,27 @@ class Picture:
     logs: list[Row] = field(default_factory=list)
     findings: list[Row] = field(default_factory=list)
 
-    def facts(self) -> dict[str, Any]:
-        """The picture as JSON holds it: payload and result as size and first bytes."""
-        job = dict(self.job)
+    def facts(self, shown: int | None = PAYLOAD_SHOWN) -> dict[str, Any]:
+        """The picture as JSON holds it.
+
+        Args:
+            shown: so many first bytes of payload and result; None: of all that the application stored size and digest.
+        """
+        job, events, logs = dict(self.job), self.events, self.logs
         for name in ("payload", "result"):
-            job[name] = None if job.get(name) is None else job[name][:PAYLOAD_SHOWN]
+            job[name] = _kept(job.get(name), shown)
+        if shown is None:
+            logs = []
+            for name in ("progress", "stacktrace", "message_rest", "undecoded"):
+                job[name] = _kept(job.get(name), shown)
+            job["rest"] = {name: _kept(value, shown) for name, value in (job.get("rest") or {}).items()}
+            events = [
+                {
+                    **e,
+                    "fields": {k: _kept(v, None) if k in OF_APPLICATION else v for k, v in (e["fields"] or {}).items()},
+                }
+                for e in events
+            ]
         return {
             "job": jsonable(job),
             "as_of_ms": self.as_of_ms,
@@ -90,11 +109,18 @@ class Picture:
             "children": jsonable(self.children),
             "links": jsonable(self.links),
             "schedules": jsonable(self.schedules),
-            "events": jsonable(self.events),
+            "events": jsonable(events),
             "log_lines": self.log_lines,
-            "logs": jsonable(self.logs),
+            "logs": jsonable(logs),
             "findings": jsonable(self.findings),
         }
+
+
+def _kept(value: Any, shown: int | None) -> Any:
+    if value is None or shown is not None:
+        return value if value is None else value[:shown]
+    data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
 def find_jobs(case: Case, job_id: str, queue: str | None = None, namespace: str | None = None) -> list[JobRef]:

@@ -14,15 +14,16 @@ _AT_ONCE = 4096
 _PER_MS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
 
 
-def records(table: pa.Table, moment: Callable[[int], Any]) -> Iterator[list[Any]]:
+def records(table: pa.Table | pa.RecordBatchReader, moment: Callable[[int], Any]) -> Iterator[list[Any]]:
     """Rows as lists of str, int, float, bool, bytes, list, dict or None.
 
     Args:
-        table: any Arrow rows.
+        table: any Arrow rows, whole or piece by piece.
         moment: how a time in Unix ms is written. Times go through it rather than through `datetime`, which cannot hold
             what a hostile score can.
     """
-    for batch in table.to_batches(max_chunksize=_AT_ONCE):
+    batches = table.to_batches(max_chunksize=_AT_ONCE) if isinstance(table, pa.Table) else table
+    for batch in batches:
         yield from (list(row) for row in zip(*(_values(column, moment) for column in batch.columns), strict=True))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 
-from jobsleuth.reports.picture import PAYLOAD_SHOWN, Picture, Row
+from jobsleuth.reports.picture import OF_APPLICATION, PAYLOAD_SHOWN, Picture, Row
 from jobsleuth.reports.sentences import late, own_words, priority_of, story, turn
 from jobsleuth.reports.text import WIDTH, Line, flow
 from jobsleuth.reports.words import moment, number
@@ -47,8 +47,6 @@ _VIA = {
     "unsuccessful": "its failure fails the parent",
 }
 """Where BullMQ records a child → what that means to the parent."""
-_OF_APPLICATION = ("data", "returnvalue")
-"""Fields of BullMQ's events that hold what the application stored: progress and results."""
 _TIMES = frozenset(n for n, _ in _RECORD if n.endswith("_at")) | {"pending_since", "deadline"}
 
 
@@ -233,7 +231,7 @@ def _events(picture: Picture, shown: int | None) -> Iterator[str]:
     for row in picture.events[-_EVENTS:]:
         given = ((k, v) for k, v in (row.get("fields") or {}).items() if v is not None)
         fields = ", ".join(
-            next(_value(k, v, None)) if shown is None and k in _OF_APPLICATION else f"{k} {v}" for k, v in given
+            next(_value(k, v, None)) if shown is None and k in OF_APPLICATION else f"{k} {v}" for k, v in given
         )
         when = moment(row["at"]) if row.get("at") is not None else row["stream_id"]
         yield f"{when}  {row['event']}{'  ' + terminal(fields, 160) if fields else ''}"

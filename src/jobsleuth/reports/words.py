@@ -49,3 +49,8 @@ def number(count: int, one: str, many: str | None = None) -> str:
 def series(items: list[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}" if items else ""
+
+
+def percent(rate: float | None) -> str:
+    """A rate as `6.7 %`; a dash for none."""
+    return "–" if rate is None else f"{rate * 100:.3g} %"

@@ -17,7 +17,7 @@ from jobsleuth.reports.html.charts import charts, segments
 from jobsleuth.reports.html.suspects import Suspects, suspects
 from jobsleuth.reports.html.table import CERTAINTIES, FindingsTable, findings_table
 from jobsleuth.reports.verdict import coverage, unable, verdict
-from jobsleuth.reports.words import age, moment, number, size
+from jobsleuth.reports.words import age, moment, number, percent, size
 from jobsleuth.safetext import terminal
 
 if TYPE_CHECKING:
@@ -268,8 +268,3 @@ def _name(signals: Any) -> dict[str, Any]:
         "rate": percent(signals.failure_rate),
         "durations": [(p, "–" if ms is None else age(ms)) for p, ms in zip(("p50", "p95", "p99"), took, strict=True)],
     }
-
-
-def percent(rate: float | None) -> str:
-    """A rate as `6.7 %`; a dash for none."""
-    return "–" if rate is None else f"{rate * 100:.3g} %"
