@@ -138,6 +138,7 @@ struct Line {
     end: bool,
     keys: Option<u64>,
     vanished: Option<u64>,
+    refused: Option<u64>,
     db: Option<u64>,
     key: Option<Vec<u8>>,
     kind: Option<Vec<u8>>,
@@ -220,6 +221,7 @@ impl<W: Write + Seek> Lines<'_, '_, W> {
             b"end" => line.end = json.bool()?,
             b"keys" => line.keys = json.int_or_null()?,
             b"vanished" => line.vanished = json.int_or_null()?,
+            b"refused" => line.refused = json.int_or_null()?,
             b"db" => line.db = Some(json.int()?),
             b"key" => {
                 let mut key = Vec::new();
@@ -315,6 +317,10 @@ impl<W: Write + Seek> Lines<'_, '_, W> {
         if let Some(count @ 1..) = line.vanished {
             let message = || "keys that were listed were gone when their value was asked for".to_owned();
             export.notes.add_many("keys_vanished", Some(start), count, message);
+        }
+        if let Some(count @ 1..) = line.refused {
+            let message = || "keys that the server refused to give".to_owned();
+            export.notes.add_many("keys_refused", Some(start), count, message);
         }
     }
 
