@@ -82,6 +82,8 @@ def command(
     )
     with output.progress(quiet) as progress:
         case = analyze(evidence, out, options, progress)
+    if quiet and not json and fail_on is Threshold.NEVER:
+        return
     report = document(case, fail_on=fail_on)
     if json:
         output.write(render(report, "json"))

@@ -20,7 +20,7 @@ from jobsleuth.errors import UsageError
 from jobsleuth.keyspace import Claims
 from jobsleuth.pipeline.fingerprint import Fingerprint, fingerprint, require_unchanged
 from jobsleuth.pipeline.keys_table import key_batches, timeless, unclaimed
-from jobsleuth.reports import document, render_html
+from jobsleuth.reports import document, prepare_html, render_html
 from jobsleuth.sources import (
     DEFAULT_MAX_VALUE_BYTES,
     STANDARD_INPUT,
@@ -140,9 +140,11 @@ def analyze(evidence: Sequence[Path], out: Path, options: AnalyzeOptions, progre
 def _load() -> None:
     """Imports what is needed later."""
     import duckdb  # noqa: F401
+    import numpy.ma  # noqa: F401  (by numpy itself, for `unique`)
 
     all_dialects()
     all_checks()
+    prepare_html()
 
 
 def _read(

@@ -50,6 +50,7 @@ __all__ = [
     "number",
     "picture",
     "picture_lines",
+    "prepare_html",
     "queue_lines",
     "raw_facts",
     "raw_lines",
@@ -61,6 +62,11 @@ __all__ = [
     "size",
     "story",
 ]
+
+
+def prepare_html() -> None:
+    """Does beforehand what takes long; :func:`render_html` need not wait for it."""
+    import_module("jobsleuth.reports.html").prepare()
 
 
 def render_html(case: Case, report: Document, *, shown: int | None = None, place: str | None = None) -> Iterator[str]:

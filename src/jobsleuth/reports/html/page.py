@@ -57,6 +57,11 @@ def render(case: Case, document: Document, *, shown: int | None = None, place: s
     yield from _template().generate(_context(document, numbers, jobs, rows, named))
 
 
+def prepare() -> None:
+    """Does beforehand what takes long: :func:`render` need not wait for it."""
+    _template()
+
+
 @cache
 def _template() -> Template:
     from jinja2 import Environment, PackageLoader, StrictUndefined
