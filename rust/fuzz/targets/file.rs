@@ -45,7 +45,7 @@ fuzz_target!(|data: &[u8]| {
 
     let mut lines = Vec::new();
     let options = CatOptions { accept_wrong_checksum: true, ..CatOptions::default() };
-    let written = cat(SliceInput::new(data, 0), limits(), &mut lines, options);
+    let written = cat(data, data.len() as u64, limits(), &mut lines, &options);
     let keys = match &written {
         Ok(written) => written.keys,
         Err(failure) => {
