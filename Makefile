@@ -55,6 +55,7 @@ setup-tools:
 	command -v redis-server >/dev/null || missing+=(redis-server); \
 	command -v npm >/dev/null || missing+=(nodejs npm); \
 	command -v go >/dev/null || missing+=(golang-go); \
+	command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium); \
 	if [ $${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 	  echo "installing $${missing[*]}"; \
 	  export DEBIAN_FRONTEND=noninteractive; \

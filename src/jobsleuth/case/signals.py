@@ -79,7 +79,8 @@ VIEWS: tuple[View, ...] = (
             ("job_id", "Id of that job."),
         ),
         f"SELECT {_PLACE}, scope, name, waiting, oldest.since AS oldest_at,"
-        " greatest(0, e.as_of_ms - epoch_ms(oldest.since)) AS age_ms, oldest.id AS job_id FROM ("
+        " CASE WHEN e.as_of_ms IS NOT NULL AND oldest.since IS NOT NULL"
+        " THEN greatest(0, e.as_of_ms - epoch_ms(oldest.since)) END AS age_ms, oldest.id AS job_id FROM ("
         f"SELECT {_PLACE}, {_SCOPE}, name, count(*) AS waiting,"
         f" min({{'since': {_SINCE}, 'id': job_id}}) FILTER ({_SINCE} IS NOT NULL) AS oldest"
         f" FROM jobs WHERE state IN ({_listed(WAITING)}) {_SETS}"
