@@ -11,6 +11,7 @@ use arrow_schema::{DataType, Fields};
 
 use crate::error::{Error, Result};
 use crate::json;
+use crate::json_text::is_json;
 use crate::projection::{BytesSpec, MessageField, MessageSpec, Spec, list_item, map_type};
 use crate::protobuf::{self, Value};
 use crate::text::{escaped, utf8};
@@ -185,7 +186,7 @@ impl BytesCells {
         if self.spec.format {
             self.format.append_value(match value {
                 [] => "empty",
-                json if json::is_json(json) => "json",
+                json if is_json(json) => "json",
                 _ => "opaque",
             });
         }

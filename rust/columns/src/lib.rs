@@ -14,6 +14,7 @@ mod extract;
 pub mod fuzzing;
 mod index;
 mod json;
+mod json_text;
 mod lookup;
 mod projection;
 mod protobuf;
