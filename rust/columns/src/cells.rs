@@ -11,7 +11,6 @@ use arrow_schema::{DataType, Fields};
 
 use crate::error::{Error, Result};
 use crate::json;
-use crate::json_text::is_json;
 use crate::projection::{BytesSpec, MessageField, MessageSpec, Spec, list_item, map_type};
 use crate::protobuf::{self, Value};
 use crate::text::{escaped, utf8};
@@ -186,7 +185,7 @@ impl BytesCells {
         if self.spec.format {
             self.format.append_value(match value {
                 [] => "empty",
-                json if is_json(json) => "json",
+                json if json::is_json(json) => "json",
                 _ => "opaque",
             });
         }

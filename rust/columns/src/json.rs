@@ -8,6 +8,11 @@ use serde_json::value::RawValue;
 
 use crate::text::utf8;
 
+/// Whether these bytes are one JSON text.
+pub(crate) fn is_json(bytes: &[u8]) -> bool {
+    utf8(bytes).is_some_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
+}
+
 /// The JSON texts of the named members of an object, `None` where there is no such member; of members that occur
 /// twice the last, as readers of JSON take it. `None` when this is no JSON object.
 pub(crate) fn members<'a>(bytes: &'a [u8], names: &[Box<[u8]>]) -> Option<Vec<Option<&'a str>>> {
@@ -126,6 +131,7 @@ mod tests {
     #[test]
     fn deep_nesting() {
         let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
+        assert!(is_json(deep.as_bytes()));
         assert_eq!(one(&format!(r#"{{"a":{deep},"b":3}}"#), "b"), Some(Some("3".into())));
     }
 

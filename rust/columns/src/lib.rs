@@ -14,7 +14,6 @@ mod extract;
 pub mod fuzzing;
 mod index;
 mod json;
-mod json_text;
 mod lookup;
 mod projection;
 mod protobuf;
