@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import jsonschema
 import pytest
 
 from jobsleuth.case import Case
 from jobsleuth.reports import FORMATS, document, render
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "report-1.schema.json"
 
 
 def rendered(case: Case, fmt: str, fail_on: str = "error") -> str:
@@ -76,6 +79,26 @@ def test_junit_fails_what_reaches_the_threshold(small_case: Case, fail_on: str, 
     assert len(suite.findall("testcase")) == 4
     assert len(suite.findall("testcase/failure")) == failures
     assert [s.get("message") for s in suite.iter("skipped")] == ["no snapshot time"]
+
+
+@pytest.mark.parametrize("which", ["small_case", "clean_case", "hostile_case"])
+def test_sarif_is_valid(which: str, request: pytest.FixtureRequest) -> None:
+    """Against the models made of the standard's own schema, which take no member that the standard does not know."""
+    model = pytest.importorskip("pydantic_sarif.model", reason="pydantic-sarif is not installed: NO log was validated")
+    log = json.loads(rendered(request.getfixturevalue(which), "sarif"))
+    model.StaticAnalysisResultsFormatSarifVersion210JsonSchema.model_validate(log)
+    for result in log["runs"][0]["results"]:
+        assert result["partialFingerprints"]
+
+
+@pytest.mark.parametrize("which", ["small_case", "clean_case", "hostile_case"])
+def test_json_is_as_its_schema_says(which: str, request: pytest.FixtureRequest) -> None:
+    """Against the published schema, which itself is sound."""
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    report = json.loads(rendered(request.getfixturevalue(which), "json"))
+    jsonschema.Draft202012Validator(schema).validate(report)
+    assert set(report) == set(schema["properties"])
 
 
 def test_sarif_is_one_run_with_rules_and_results(small_case: Case) -> None:
