@@ -37,9 +37,13 @@ KEYS = {
 """Keys of some, as redis-check-rdb counts them or their names say."""
 ODD = {
     "redis/corrupt_empty_keys.rdb": {"empty_key"},
-    "redis-rdb-cli/rct-all.rdb": {"pre_release_function"},
-    "redis-rdb-cli/rdt-34.rdb": {"pre_release_function"},
-    "redis-rdb-cli/rmt-dump.rdb": {"pre_release_function"},
+    # Merged from several files, with what the first of them announced.
+    "redis-rdb-cli/rct-all.rdb": {"pre_release_function", "database_counts"},
+    "redis-rdb-cli/rdt-12.rdb": {"database_counts"},
+    "redis-rdb-cli/rdt-34.rdb": {"pre_release_function", "database_counts"},
+    "redis-rdb-cli/rmt-dump.rdb": {"pre_release_function", "database_counts"},
+    # Announces no key that expires, and has one.
+    "librdb/misc_with_stream.rdb": {"database_counts"},
     "redis-rdb-tools/redis_40_with_module.rdb": {"trailing_bytes"},
     "redis-replicator/function.rdb": {"pre_release_function"},
     "librdb/redis_ent_opcode_ram_lru.rdb": {"vendor_opcode"},

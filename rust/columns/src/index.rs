@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io;
 
 use jobsleuth_formats::{
-    self as formats, Checksum, Context, ErrorKind, FileInput, Item, KeyEntry, Kind, Limits, Walker,
+    self as formats, Checksum, Context, ErrorKind, FileInput, Input, Item, KeyEntry, Kind, Limits, Walker,
 };
 
+use crate::announced::{Slots, judge_databases, slot_info};
 use crate::error::{Error, Result};
 use crate::summary::{Summary, salvageable};
 use crate::table::{KeyTable, KeyTableBuilder, NewKey};
@@ -37,8 +38,13 @@ pub fn index(
     let bytes = file.metadata().map_err(formats::Error::from)?.len();
     let input = FileInput::new(file, bytes, true);
     let mut walker = Walker::open(input, limits)?;
-    let mut pass =
-        Pass { table: KeyTableBuilder::new(), summary: Summary::start(walker.header(), bytes), db: 0, checksum: None };
+    let mut pass = Pass {
+        table: KeyTableBuilder::new(),
+        summary: Summary::start(walker.header(), bytes),
+        db: 0,
+        slots: Slots::default(),
+        checksum: None,
+    };
     let mut next_report = STEP;
     let outcome = loop {
         let at = walker.offset();
@@ -61,8 +67,11 @@ pub fn index(
         }
         pass.summary.fail(&error);
     } else {
-        pass.ended(end, walker.trailing(), walker.stray_modifiers(), salvage)?;
+        pass.ended(end, &walker, salvage)?;
     }
+    // After a fault too: it tells how much is missing.
+    pass.slots.close(&mut pass.summary);
+    judge_databases(&mut pass.summary);
     if walker.frame().is_some() {
         let message = "the snapshot stands in a replication frame".to_owned();
         pass.summary.note("replication_frame", Some(0), 1, message);
@@ -75,6 +84,7 @@ struct Pass {
     table: KeyTableBuilder,
     summary: Summary,
     db: u64,
+    slots: Slots,
     checksum: Option<Checksum>,
 }
 
@@ -89,6 +99,7 @@ impl Pass {
             database.keys += 1;
             database.expires += expires;
         }
+        self.slots.key(expires > 0);
         if let Some(id) = entry.module {
             summary.learn_module(id, 1);
         }
@@ -119,6 +130,11 @@ impl Pass {
     fn item(&mut self, at: u64, item: &Item<'_>) {
         let summary = &mut self.summary;
         match *item {
+            Item::Aux { name: b"slot-info", value } => match slot_info(value) {
+                Some((slot, keys, expires)) => self.slots.open(summary, at, slot, keys, expires),
+                None => summary.learn_aux(b"slot-info", value, at),
+            },
+            Item::SlotInfo { slot, keys, expires } => self.slots.open(summary, at, slot, keys, expires),
             Item::Aux { name, value } => summary.learn_aux(name, value, at),
             Item::ModuleAux { id, .. } => {
                 summary.counts.module_aux += 1;
@@ -133,6 +149,7 @@ impl Pass {
             }
             Item::SelectDb(db) => {
                 self.db = db;
+                self.slots.close(summary);
                 summary.database(db);
             }
             Item::ResizeDb { keys, expires } => {
@@ -156,7 +173,8 @@ impl Pass {
         }
     }
 
-    fn ended(&mut self, end: u64, trailing: u64, stray_modifiers: u64, salvage: bool) -> Result<()> {
+    fn ended<I: Input>(&mut self, end: u64, walker: &Walker<I>, salvage: bool) -> Result<()> {
+        let (trailing, stray_modifiers) = (walker.trailing(), walker.stray_modifiers());
         let summary = &mut self.summary;
         summary.trailing_bytes = trailing;
         if trailing > 0 {
@@ -169,7 +187,7 @@ impl Pass {
         }
         if let Some(Checksum::Mismatch { stored, computed }) = self.checksum {
             let kind = ErrorKind::Checksum { stored, computed };
-            let error = formats::Error::new(end.saturating_sub(8), kind);
+            let error = formats::Error::new(walker.checksum_offset(), kind);
             if !salvage {
                 return Err(Error::Evidence(error));
             }
