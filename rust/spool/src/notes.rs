@@ -29,6 +29,11 @@ impl Notes {
         }
     }
 
+    /// A note of its own, also where there is one of the kind.
+    pub fn push(&mut self, kind: &'static str, offset: Option<u64>, count: u64, message: String) {
+        self.0.push(Note { kind, message, offset, count });
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &Note> {
         self.0.iter()
     }

@@ -1,0 +1,166 @@
+//! What each command does.
+
+mod bits;
+mod hashes;
+mod keys;
+mod lists;
+mod sets;
+mod sort;
+mod streams;
+mod strings;
+mod zsets;
+
+use crate::call::Call;
+use crate::space::{Outcome, Refused};
+
+/// What a command is to a replay.
+pub enum Effect {
+    /// It changes keys, by this.
+    Write(fn(&mut Call<'_>) -> Outcome),
+    /// It changes nothing that is kept here.
+    Nothing,
+    /// It concerns functions and scripts, which are not keys.
+    Library,
+    /// It runs a program, whose effect only a server knows.
+    Program,
+    Unknown,
+}
+
+/// The effect of a command, by its name in capitals.
+pub fn effect(name: &[u8]) -> Effect {
+    let run: fn(&mut Call<'_>) -> Outcome = match name {
+        b"SET" => strings::set,
+        b"SETNX" => strings::setnx,
+        b"SETEX" => strings::setex,
+        b"PSETEX" => strings::psetex,
+        b"GETSET" => strings::getset,
+        b"GETDEL" => strings::getdel,
+        b"GETEX" => strings::getex,
+        b"MSET" => strings::mset,
+        b"MSETNX" => strings::msetnx,
+        b"MSETEX" => strings::msetex,
+        b"DELEX" => strings::delex,
+        b"DELIFEQ" => strings::delifeq,
+        b"APPEND" => strings::append,
+        b"SETRANGE" => strings::setrange,
+        b"INCR" => strings::incr,
+        b"DECR" => strings::decr,
+        b"INCRBY" => strings::incrby,
+        b"DECRBY" => strings::decrby,
+        b"INCRBYFLOAT" => strings::incrbyfloat,
+        b"SETBIT" => bits::setbit,
+        b"BITOP" => bits::bitop,
+        b"BITFIELD" => bits::bitfield,
+        b"LPUSH" => lists::lpush,
+        b"RPUSH" => lists::rpush,
+        b"LPUSHX" => lists::lpushx,
+        b"RPUSHX" => lists::rpushx,
+        b"LPOP" => lists::lpop,
+        b"RPOP" => lists::rpop,
+        b"BLPOP" => lists::blpop,
+        b"BRPOP" => lists::brpop,
+        b"LSET" => lists::lset,
+        b"LINSERT" => lists::linsert,
+        b"LREM" => lists::lrem,
+        b"LTRIM" => lists::ltrim,
+        b"RPOPLPUSH" | b"BRPOPLPUSH" => lists::rpoplpush,
+        b"LMOVE" | b"BLMOVE" => lists::lmove,
+        b"LMPOP" => lists::lmpop,
+        b"BLMPOP" => lists::blmpop,
+        b"SADD" => sets::sadd,
+        b"SREM" => sets::srem,
+        b"SMOVE" => sets::smove,
+        b"SPOP" => sets::spop,
+        b"SINTERSTORE" => sets::sinterstore,
+        b"SUNIONSTORE" => sets::sunionstore,
+        b"SDIFFSTORE" => sets::sdiffstore,
+        b"ZADD" => zsets::zadd,
+        b"ZINCRBY" => zsets::zincrby,
+        b"ZREM" => zsets::zrem,
+        b"ZREMRANGEBYSCORE" => zsets::zremrangebyscore,
+        b"ZREMRANGEBYRANK" => zsets::zremrangebyrank,
+        b"ZREMRANGEBYLEX" => zsets::zremrangebylex,
+        b"ZPOPMIN" => zsets::zpopmin,
+        b"ZPOPMAX" => zsets::zpopmax,
+        b"BZPOPMIN" => zsets::bzpopmin,
+        b"BZPOPMAX" => zsets::bzpopmax,
+        b"ZMPOP" => zsets::zmpop,
+        b"BZMPOP" => zsets::bzmpop,
+        b"ZUNIONSTORE" => zsets::zunionstore,
+        b"ZINTERSTORE" => zsets::zinterstore,
+        b"ZDIFFSTORE" => zsets::zdiffstore,
+        b"ZRANGESTORE" => zsets::zrangestore,
+        b"HSET" | b"HMSET" => hashes::hset,
+        b"HSETNX" => hashes::hsetnx,
+        b"HSETEX" => hashes::hsetex,
+        b"HDEL" => hashes::hdel,
+        b"HGETDEL" => hashes::hgetdel,
+        b"HGETEX" => hashes::hgetex,
+        b"HINCRBY" => hashes::hincrby,
+        b"HINCRBYFLOAT" => hashes::hincrbyfloat,
+        b"HEXPIRE" => hashes::hexpire,
+        b"HPEXPIRE" => hashes::hpexpire,
+        b"HEXPIREAT" => hashes::hexpireat,
+        b"HPEXPIREAT" => hashes::hpexpireat,
+        b"HPERSIST" => hashes::hpersist,
+        b"XADD" => streams::xadd,
+        b"XTRIM" => streams::xtrim,
+        b"XDEL" => streams::xdel,
+        b"XDELEX" => streams::xdelex,
+        b"XACKDEL" => streams::xackdel,
+        b"XSETID" => streams::xsetid,
+        b"XGROUP" => streams::xgroup,
+        b"XACK" => streams::xack,
+        b"XCLAIM" => streams::xclaim,
+        b"DEL" | b"UNLINK" => keys::del,
+        b"RENAME" => keys::rename,
+        b"RENAMENX" => keys::renamenx,
+        b"COPY" => keys::copy,
+        b"MOVE" => keys::move_,
+        b"RESTORE" | b"RESTORE-ASKING" => keys::restore,
+        b"SWAPDB" => keys::swapdb,
+        b"FLUSHDB" => keys::flushdb,
+        b"FLUSHALL" => keys::flushall,
+        b"PERSIST" => keys::persist,
+        b"EXPIRE" => keys::expire,
+        b"PEXPIRE" => keys::pexpire,
+        b"EXPIREAT" => keys::expireat,
+        b"PEXPIREAT" => keys::pexpireat,
+        b"SORT" => sort::sort,
+        b"PUBLISH" | b"SPUBLISH" | b"PING" | b"REPLCONF" | b"TOUCH" | b"CONFIG" | b"CLIENT" | b"ASKING" => {
+            return Effect::Nothing;
+        }
+        b"FUNCTION" | b"SCRIPT" => return Effect::Library,
+        b"EVAL" | b"EVALSHA" | b"FCALL" => return Effect::Program,
+        _ => return Effect::Unknown,
+    };
+    Effect::Write(run)
+}
+
+/// A position counted from the end where it is negative; `None` where it lies before the first.
+fn position(index: i64, len: usize) -> Option<usize> {
+    let len = i64::try_from(len).ok()?;
+    let at = if index < 0 { len.checked_add(index)? } else { index };
+    usize::try_from(at).ok()
+}
+
+/// First and past-the-last position of a range whose both ends are part of it.
+fn range(start: i64, stop: i64, len: usize) -> std::ops::Range<usize> {
+    let first = position(start, len).unwrap_or(0);
+    let end = match position(stop, len) {
+        Some(last) => last.saturating_add(1).min(len),
+        None => 0,
+    };
+    first.min(end)..end
+}
+
+/// Which end of a list or sorted set.
+fn end_of(word: &[u8], front: &[u8], back: &[u8]) -> Result<bool, Refused> {
+    if word == front {
+        Ok(true)
+    } else if word == back {
+        Ok(false)
+    } else {
+        Err(Refused::Arguments)
+    }
+}
