@@ -4,8 +4,8 @@
     python benchmarks/grow.py benchmarks/data/bullmq-300.rdb --times 14 --out benchmarks/data/bullmq-4g.rdb
 
 What a server wrote stays as it is, value for value; only the names of keys change (`bull:emails:7` becomes
-`bull:emails.3:7`, `asynq:{low}:t:…` `asynq:{low.3}:t:…`, any other key gets the number in front), and the checksum is
-made anew.
+`bull:emails.3:7`, any other key gets the number in front), and the checksum is made anew. Not for Asynq, whose tasks say
+which queue they belong to.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ import struct
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from jobsleuth.sources import RdbKeyspace, _native
 
-_QUEUE = re.compile(rb"^(bull:\w+|asynq:\{\w+)(.*)$", re.DOTALL)
+_QUEUE = re.compile(rb"^(bull:\w+)(.*)$", re.DOTALL)
+_SIZES = re.compile(rb"\xfb(?:[\x00-\x3f]|[\x40-\x7f].|\x80....){2}$", re.DOTALL)
+"""What the file says of the number of keys, which is true no more."""
 _GIB = 1 << 30
 
 
@@ -46,8 +47,8 @@ def grow(source: Path, times: int, out: Path) -> None:
     names: list[bytes] = keys.column("key").to_pylist()
     starts = keys.column("offset").to_numpy()
     ends = starts + keys.column("nbytes").to_numpy()
-    if len(np.unique(keys.column("db").to_numpy())) != 1:
-        raise SystemExit("the dump must have one database")
+    if len(np.unique(keys.column("db").to_numpy())) != 1 or any(name.startswith(b"asynq:") for name in names):
+        raise SystemExit("the dump must have one database, and nothing of Asynq in it")
     # An entry is what modifies it (an expiry, say), its type, the name, and the value: the name is found by its bytes.
     entries = []
     for name, start, end in zip(names, starts.tolist(), ends.tolist(), strict=True):
