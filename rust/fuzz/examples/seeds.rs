@@ -8,7 +8,7 @@ use std::path::Path;
 mod common;
 
 use common::E::{N, T};
-use common::{crc, file, len, listpack, lzf, s, stream, ziplist, zoo, zoo_items};
+use common::{crc, file, len, lines_of, listpack, lzf, s, stream, ziplist, zoo, zoo_items};
 
 fn main() -> std::io::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
@@ -72,6 +72,15 @@ fn main() -> std::io::Result<()> {
     put("protobuf", "task", &message.concat())?;
     put("protobuf", "group", b"\x3b\x08\x01\x43\x44\x3c")?;
     put("protobuf", "empty", b"")?;
+
+    let (lines, _) = lines_of(&zoo());
+    put("export", "all", lines.as_bytes())?;
+    let (first, last) = (lines.lines().next().unwrap_or_default(), r#"{"end":true,"keys":1}"#);
+    for (i, line) in lines.lines().skip(1).enumerate() {
+        if line.contains("\"key\"") {
+            put("export", &format!("line-{i:02}"), format!("{first}\n{line}\n{last}\n").as_bytes())?;
+        }
+    }
 
     put("json", "object", br#"{"a":[{"b":null}],"ts":1.7e12,"a":"x\u00e9\ud83d\ude00\n"}"#)?;
     put("json", "numbers", br#"{"a":-0,"ts":9223372036854775807}"#)?;

@@ -19,13 +19,19 @@ use crate::error::{fault, not_opened};
 use crate::interrupted;
 
 /// Version of the snapshots that are written here: the first that has every kind of value.
-const RDB_VERSION: u32 = 15;
+pub const RDB_VERSION: u32 = 15;
 
 /// What came of a conversion.
 #[pyclass(frozen, module = "jobsleuth.sources._native")]
 pub struct Conversion {
     info: String,
     ledger: Ledger,
+}
+
+impl Conversion {
+    pub fn new(info: String, ledger: Ledger) -> Self {
+        Conversion { info, ledger }
+    }
 }
 
 #[pymethods]
@@ -101,11 +107,11 @@ pub fn convert_ndjson(
     }
 }
 
-fn open_spool(spool: &Path) -> PyResult<File> {
+pub fn open_spool(spool: &Path) -> PyResult<File> {
     OpenOptions::new().write(true).open(spool).map_err(not_opened)
 }
 
-fn close_spool(writer: Writer<&File>) -> PyResult<()> {
+pub fn close_spool(writer: Writer<&File>) -> PyResult<()> {
     let close = || -> formats::Result<()> {
         let (file, size) = writer.finish()?;
         // Something that was taken back may have been longer.

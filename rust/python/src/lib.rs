@@ -7,6 +7,7 @@ mod cat;
 mod convert;
 mod error;
 mod ops;
+mod replay;
 mod source;
 
 #[pymodule]
@@ -23,6 +24,8 @@ mod _native {
     use crate::error::Fault;
     #[pymodule_export]
     use crate::ops::{cut, find_prefix, find_suffix, to_text};
+    #[pymodule_export]
+    use crate::replay::replay_commands;
     #[pymodule_export]
     use crate::source::{Index, index};
 

@@ -60,6 +60,14 @@ pub trait Witness {
     /// # Errors
     /// Ends the replay.
     fn saw(&mut self, change: &Move<'_>) -> Result<()>;
+
+    /// There are no more.
+    ///
+    /// # Errors
+    /// Ends the replay.
+    fn dismissed(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Keys that are gone, with what little is kept of them.

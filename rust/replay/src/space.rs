@@ -126,6 +126,14 @@ impl Space {
         &mut self.log.cause
     }
 
+    /// No changes are told any more; which keys are gone is still known.
+    ///
+    /// # Errors
+    /// Those of the witness.
+    pub fn dismiss(&mut self) -> jobsleuth_formats::Result<()> {
+        self.log.witness.take().map_or(Ok(()), |mut witness| witness.dismissed())
+    }
+
     /// What the witness failed with.
     ///
     /// # Errors
