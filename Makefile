@@ -93,7 +93,7 @@ pytest: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2
 
 # Each target for SECONDS; wants a C++ compiler and `cargo install cargo-fuzz`.
-FUZZ_TARGETS ?= file dump stream listpack ziplist protobuf json
+FUZZ_TARGETS ?= file dump export stream listpack ziplist protobuf json
 SECONDS ?= 30
 fuzz:
 	@cargo fuzz --version >/dev/null || { echo "cargo-fuzz is missing: cargo install cargo-fuzz" >&2; exit 2; }
