@@ -4,8 +4,8 @@
     python benchmarks/grow.py benchmarks/data/bullmq-300.rdb --times 14 --out benchmarks/data/bullmq-4g.rdb
 
 What a server wrote stays as it is, value for value; only the names of keys change (`bull:emails:7` becomes
-`bull:emails.3:7`, any other key gets the number in front), and the checksum is made anew. Not for Asynq, whose tasks say
-which queue they belong to.
+`bull:emails.3:7`, any other key gets the number in front), and the checksum is made anew. Not for Asynq, whose tasks
+say which queue they belong to.
 """
 
 from __future__ import annotations
