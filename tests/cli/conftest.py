@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,6 +31,30 @@ def run_jobsleuth(*words: str | Path, cwd: Path | None = None, **env: str) -> su
         timeout=120,
         check=False,
     )
+
+
+def on_terminal(words: list[str], *, module: bool = True, **env: str) -> str:
+    """What the command writes to a terminal of 80 columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS", "FORCE_COLOR")}
+    process = subprocess.Popen(
+        [sys.executable, *(["-m", "jobsleuth"] if module else []), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+        env={"TERM": "xterm-256color", **clean, **env},
+    )
+    os.close(theirs)
+    pieces = []
+    try:
+        while piece := os.read(ours, 65536):
+            pieces.append(piece)
+    except OSError:
+        pass  # Linux says EIO when the other side is closed.
+    os.close(ours)
+    process.wait(timeout=60)
+    return b"".join(pieces).decode().replace("\r\n", "\n")
 
 
 @pytest.fixture(scope="session")

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import csv
-import fcntl
 import importlib
 import io
 import json
-import os
-import pty
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import time
 import unicodedata
 import xml.etree.ElementTree as ET
@@ -22,10 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import on_terminal
+
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "fixtures"
 FAULTS = FIXTURES / "bullmq" / "v5-faults"
-COMMANDS = ("analyze", "check", "queues", "jobs", "job", "sql", "explain", "cat", "verify")
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -287,13 +283,6 @@ def test_a_closed_pipe_is_quiet(case: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_help_has_an_example(run: Run, command: str) -> None:
-    """The example in the help begins with the command itself."""
-    text = " ".join(run(command, "--help", COLUMNS="200").stdout.split())
-    assert f"Example: jobsleuth {command}" in text
-
-
 def test_terminal_output_fits_and_obeys_no_color(case: Path) -> None:
     """On a terminal of 80 columns no line is longer; colours are there, and gone with NO_COLOR."""
     coloured = on_terminal(["queues", str(case)])
@@ -306,30 +295,6 @@ def test_terminal_output_fits_and_obeys_no_color(case: Path) -> None:
         assert [
             line for line in text.splitlines() if len(line) > 80 and not line.lstrip().startswith("jobsleuth ")
         ] == []
-
-
-def on_terminal(words: list[str], **env: str) -> str:
-    """What the command writes to a terminal of 80 columns."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS", "FORCE_COLOR")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "jobsleuth", *words],
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs,
-        env={"TERM": "xterm-256color", **clean, **env},
-    )
-    os.close(theirs)
-    pieces = []
-    try:
-        while piece := os.read(ours, 65536):
-            pieces.append(piece)
-    except OSError:
-        pass  # Linux says EIO when the other side is closed.
-    os.close(ours)
-    process.wait(timeout=60)
-    return b"".join(pieces).decode().replace("\r\n", "\n")
 
 
 def test_interruption_leaves_nothing(tmp_path: Path) -> None:

@@ -226,7 +226,7 @@ def test_a_plain_case_is_shown_redacted(desk: Path) -> None:
 
 
 def test_the_reports_show_no_payload_unasked(run: Run, desk: Path) -> None:
-    """Without --redact: page and CI formats hold no payload, result, progress, log or schedule's data; asked, they do."""
+    """Page and CI formats hold no payload, result, progress, log or schedule's data; asked for, they do."""
     stored = ("payload", "result", "progress", "log", "event", "asynq payload", "template")
     said = run("report", "plain", cwd=desk).stdout
     for fmt in ("json", "junit", "sarif", "github", "markdown", "text"):
