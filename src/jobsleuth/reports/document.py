@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from jobsleuth.case import Case, EvidenceInfo
 from jobsleuth.reports.words import moment
@@ -63,6 +64,11 @@ class Findings:
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
+
+    def jobs(self) -> int:
+        """How many jobs they speak of."""
+        about = self._table.filter(pc.is_valid(self._table.column("job_id")))
+        return int(about.group_by(["evidence", "db", "dialect", "namespace", "queue", "job_id"]).aggregate([]).num_rows)
 
     def __iter__(self) -> Iterator[Finding]:
         for batch in self._table.to_batches(max_chunksize=4096):

@@ -124,11 +124,9 @@ def board(case: Case, document: Document) -> Board:
 def _board(connection: duckdb.DuckDBPyConnection, document: Document) -> Board:
     where = "evidence, db, namespace, queue"
     columns = ", ".join(column for column, _ in DEPTH)
-    depth = connection.execute(
-        f"select {where}, name, jobs, {columns} from signal_depth where scope = 'name'"
-    ).fetchall()
+    depth = connection.execute(f"select scope, {where}, name, jobs, {columns} from signal_depth").fetchall()
+    counts = {tuple(row[:6]): dict(zip((column for column, _ in DEPTH), row[7:], strict=True)) for row in depth}
     waits = _signal(connection, "signal_oldest_waiting", "age_ms, job_id")
-    rates = _signal(connection, "signal_failure_rate", "failure_rate")
     took = _signal(connection, "signal_duration", "p50_ms, p95_ms, p99_ms")
     room = connection.execute(f"select {where}, sum(nbytes)::bigint, count(*) from keys group by all").fetchall()
     sizes = {tuple(row[:4]): (row[4] or 0, row[5]) for row in room if row[3] is not None}
@@ -140,23 +138,24 @@ def _board(connection: duckdb.DuckDBPyConnection, document: Document) -> Board:
         queues[key] = QueueSignals(
             oldest_ms=wait[0],
             oldest_job=wait[1],
-            failure_rate=rates.get(("queue", *key, None), (None,))[0],
+            failure_rate=_rate(counts.get(("queue", *key, None), {})),
             durations=took.get(("queue", *key, None)),
             nbytes=nbytes,
             keys=keys,
         )
-    depth.sort(key=lambda row: (-row[5], row[:4], row[4] or ""))
+    depth = [row for row in depth if row[0] == "name"]
+    depth.sort(key=lambda row: (-row[6], row[1:5], row[5] or ""))
     names = []
-    for evidence, db, namespace, queue, name, jobs, *counts in depth[:NAMES]:
-        named = ("name", evidence, db, namespace, queue, name)
+    for row in depth[:NAMES]:
+        named = tuple(row[:6])
         names.append(
             NameSignals(
-                place=place(namespace, queue),
-                name=name,
-                jobs=jobs,
-                depth=dict(zip((column for column, _ in DEPTH), counts, strict=True)),
+                place=place(row[3], row[4]),
+                name=row[5],
+                jobs=row[6],
+                depth=counts[named],
                 oldest_ms=waits.get(named, (None,))[0],
-                failure_rate=rates.get(named, (None,))[0],
+                failure_rate=_rate(counts[named]),
                 durations=took.get(named),
             )
         )
@@ -173,6 +172,12 @@ def _board(connection: duckdb.DuckDBPyConnection, document: Document) -> Board:
         reasons_left=reasons_left,
         other_bytes=sum(row[4] or 0 for row in room if row[3] is None),
     )
+
+
+def _rate(counts: dict[str, int]) -> float | None:
+    """As `signal_failure_rate` has it, from the counts that are at hand."""
+    over = counts.get("done", 0) + counts.get("failed", 0)
+    return round(counts["failed"] / over, 4) if over else None
 
 
 def _signal(connection: duckdb.DuckDBPyConnection, view: str, columns: str) -> dict[tuple[Any, ...], Any]:

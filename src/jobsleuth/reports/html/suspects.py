@@ -55,7 +55,7 @@ def suspects(case: Case, document: Document, shown: int | None) -> Suspects:
     read = shown is not None or _stored(case) <= PAYLOAD_BYTES
     found = pictures(case, refs, payloads=read)
     anchors = {key: f"job-{nth}" for nth, key in enumerate((k for k in chosen if k in known), 1)}
-    total = len({_key(f) for f in document.findings if f.job_id is not None})
+    total = document.findings.jobs()
     note = f"{number(len(refs), 'job')} of {total:,} that findings speak of" + (
         ", the worst of each kind first." if total > len(refs) else "."
     )
