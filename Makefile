@@ -107,6 +107,7 @@ fuzz:
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m jobsleuth.checks.pages docs
+	$(BIN)/python -m jobsleuth.cli.pages docs
 
 fixtures:
 	fixtures/make/bullmq/make.sh

@@ -81,3 +81,13 @@ def test_make_targets_that_the_pages_name_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in (README, (ROOT / "CONTRIBUTING.md").read_text()):
         assert set(re.findall(r"`make ([a-z-]+)`", page)) <= targets
+
+
+def test_pages_of_the_commands_are_fresh() -> None:
+    """docs/cli is what the commands say of themselves: run `make docs`."""
+    from jobsleuth.cli.pages import cli_pages
+
+    pages = cli_pages()
+    there = {p.name: p.read_text(encoding="utf-8") for p in (ROOT / "docs" / "cli").glob("*")}
+    assert sorted(there) == sorted(pages)
+    assert [name for name in pages if pages[name] != there[name]] == [], "run `make docs`"
