@@ -279,6 +279,21 @@ fn replication_frames() {
     }
 }
 
+/// A wrong checksum is told with its place, also where the frame's end mark stands behind it.
+#[test]
+fn wrong_checksum_in_a_frame() {
+    let mark = [b'm'; 40];
+    let mut bytes = file("REDIS0011", &[key(0, "k", &[s("v")])]);
+    let at = bytes.len() - 8;
+    bytes[at] ^= 1;
+    let framed = [&b"$EOF:"[..], &mark, b"\r\n", &bytes, &mark].concat();
+    for (bytes, at) in [(&bytes, at), (&framed, at + 47)] {
+        let error = lines_of(bytes).1.expect_err("wrong checksum").error;
+        assert!(matches!(error.kind, jobsleuth_formats::ErrorKind::Checksum { .. }));
+        assert_eq!(error.offset, at as u64);
+    }
+}
+
 /// Bytes behind the snapshot are counted and left to the caller, as an append-only file needs it.
 #[test]
 fn bytes_behind_the_end() {
