@@ -39,9 +39,11 @@ class EvidenceInfo:
         path: as the user gave it; `-`: standard input.
         sha256: hex digest of the whole file as it was given.
         bytes: size of that file.
+        parts: the files of evidence that is a folder (an append-only file with a manifest): name relative to that
+            folder, bytes, sha256; `sha256` is then that of a text with the line `hash  name` for each.
         inner: `compression`, and `sha256` and `bytes` of what was in it; None: the file was not compressed.
         streamed: it came through standard input or a pipe, and cannot be read a second time.
-        format: `rdb`, `keyspace-ndjson`, …
+        format: `rdb`, `keyspace-ndjson`, `aof`, …
         format_version: the format's own version number.
         family: `redis` or `valkey` where the file tells, else None.
         magic: the first bytes as text.
@@ -49,7 +51,7 @@ class EvidenceInfo:
         aux: AUX fields as text.
         as_of_ms: moment the evidence shows, Unix ms; of an interval its end; None: unknown.
         as_of_from_ms: beginning of that interval, where the evidence is smeared over time; else None.
-        as_of_source: `ctime`, `export`, `window`, `annotation`, `option` or `unknown`.
+        as_of_source: `ctime`, `export`, `window`, `annotation`, `until`, `option` or `unknown`.
         atomic: whether it shows one instant.
         checksum: `status` (`ok`, `mismatch`, `absent`, `unverified`, …) and what belongs to it.
         counts: what was met: keys, databases, opcodes, …
@@ -82,6 +84,7 @@ class EvidenceInfo:
     functions: list[dict[str, Any]] = field(default_factory=list)
     modules: list[dict[str, Any]] = field(default_factory=list)
     fault: dict[str, Any] | None = None
+    parts: list[dict[str, Any]] = field(default_factory=list)
     inner: dict[str, Any] | None = None
     streamed: bool = False
 

@@ -41,6 +41,7 @@ class EvidenceFacts:
         functions: function libraries (name, engine, bytes).
         modules: modules whose data the file holds (name, version).
         remarks: warnings.
+        parts: the files of evidence that has several: name, bytes, sha256.
         fault: kind, message and offset of what stopped the reading, when salvaged; else None.
     """
 
@@ -57,6 +58,7 @@ class EvidenceFacts:
     functions: list[dict[str, Any]]
     modules: list[dict[str, Any]]
     remarks: list[Remark] = field(default_factory=list)
+    parts: list[dict[str, Any]] = field(default_factory=list)
     fault: dict[str, Any] | None = None
 
     @property

@@ -16,6 +16,7 @@ __all__ = [
     "find_prefix",
     "find_suffix",
     "index",
+    "replay_commands",
     "to_text",
 ]
 
@@ -83,6 +84,29 @@ def convert_ndjson(
 
     Raises:
         Fault: no export of version 1; a broken line, unless salvaged; `spool` would pass its size.
+    """
+
+def replay_commands(
+    parts: Sequence[tuple[str, str]],
+    spool: str,
+    salvage: bool,
+    inline: bool,
+    until_ms: int | None,
+    until_offset: tuple[int, int] | None,
+    max_value_bytes: int,
+    max_spool_bytes: int,
+    history: str | None,
+    moves: Callable[[ArrowStream], None] | None,
+    progress: Callable[[int, int], None] | None,
+) -> Conversion:
+    """Replays files of commands (path and name, in order) and writes the keyspace in the end to the file `spool`. With
+    `moves`, that is called with batches of all changes, and every key that ever was is written to `history`.
+
+    The JSON of the conversion: commands, replayed, transactions, library_commands, first_time_s, last_time_s, aux,
+    functions, keys, stop (end|time|offset|fault), end {part, offset}, warnings, fault.
+
+    Raises:
+        Fault: a fault in a file, unless salvaged; that the last file is cut short is none.
     """
 
 def index(path: str, salvage: bool, max_value_bytes: int, progress: Callable[[int, int], None] | None) -> Index: ...

@@ -9,8 +9,9 @@ from pathlib import Path
 from jobsleuth.errors import EvidenceError
 from jobsleuth.keyspace import Remark
 from jobsleuth.sources import _native
-from jobsleuth.sources.converted import ReadOptions, as_snapshot, remarks
+from jobsleuth.sources.converted import as_snapshot
 from jobsleuth.sources.rdb import DEFAULT_MAX_VALUE_BYTES, evidence_error
+from jobsleuth.sources.reading import ReadOptions, remarks
 from jobsleuth.sources.spool import SpoolOptions, snapshot
 
 

@@ -9,39 +9,22 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from jobsleuth.keyspace import AsOf, EvidenceFacts, Remark
+from jobsleuth.errors import UsageError
+from jobsleuth.keyspace import AsOf, EvidenceFacts
 from jobsleuth.sources import _native
-from jobsleuth.sources.rdb import DEFAULT_MAX_VALUE_BYTES, RdbKeyspace, evidence_error
-from jobsleuth.sources.spool import Snapshot, SpoolOptions, temporary
+from jobsleuth.sources.aof import History, part_facts, part_names, replayed, replayed_as_of
+from jobsleuth.sources.rdb import RdbKeyspace, evidence_error
+from jobsleuth.sources.reading import PlainSnapshot, ReadOptions, remarks
+from jobsleuth.sources.spool import Snapshot, temporary
 
 _ORIGINS = ("offset", "nbytes", "encoding")
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """How evidence is read.
-
-    Attributes:
-        salvage: keep what stands before a fault.
-        as_of_ms: the evidence's time, instead of its own, Unix ms.
-        max_value_bytes: refuse a string larger than this.
-        threads: decoding threads; None: one per core.
-        spool: where temporary files go.
-    """
-
-    salvage: bool = False
-    as_of_ms: int | None = None
-    max_value_bytes: int = DEFAULT_MAX_VALUE_BYTES
-    threads: int | None = None
-    spool: SpoolOptions = field(default_factory=SpoolOptions)
 
 
 class ConvertedKeyspace(RdbKeyspace):
@@ -51,8 +34,9 @@ class ConvertedKeyspace(RdbKeyspace):
         super().__init__(source, index, threads=options.threads)
         told = json.loads(made.info())
         self.facts = _facts(source, told, self.facts)
-        self._as_of = _as_of(told, options.as_of_ms)
+        self._as_of = replayed_as_of(told, options) if source.kind == "aof" else _as_of(told, options.as_of_ms)
         self._made = made
+        self.history: History | None = None
 
     @cached_property
     def keys(self) -> pa.Table:
@@ -62,48 +46,10 @@ class ConvertedKeyspace(RdbKeyspace):
         origins = pa.table(self._made.origins())
         for name in _ORIGINS:
             at = keys.schema.get_field_index(name)
-            keys = keys.set_column(at, keys.schema.field(at).with_nullable(True), origins.column(name))
+            place = keys.schema.field(at).with_nullable(True)
+            told = origins.column(name) if origins.num_rows else pa.nulls(keys.num_rows, place.type)
+            keys = keys.set_column(at, place, told)
         return keys
-
-
-@dataclass(frozen=True)
-class PlainSnapshot:
-    """An RDB file: the evidence itself, or what was made of it.
-
-    Attributes:
-        path: the file.
-        made: what came of making it; None: it is the evidence itself.
-    """
-
-    path: Path
-    made: _native.Conversion | None = None
-
-    @cached_property
-    def told(self) -> dict[str, Any]:
-        """What the conversion tells, see :meth:`_native.Conversion.info`."""
-        told: dict[str, Any] = {} if self.made is None else json.loads(self.made.info())
-        return told
-
-    @property
-    def first_line(self) -> str | None:
-        """The first line of its keyspace NDJSON, where the file cannot tell."""
-        if self.made is None:
-            return None
-        members = ("started_at_ms", "finished_at_ms", "redis_version", "atomic", "as_of_ms")
-        line = {"format": "jobsleuth-keyspace", "version": 1, **{name: self.told[name] for name in members}}
-        return json.dumps(line, separators=(",", ":"))
-
-    @property
-    def cut_short(self) -> bool:
-        """The file is only the beginning of what was."""
-        return self.told.get("fault") is not None
-
-    @property
-    def remarks(self) -> list[Remark]:
-        """What the making found odd."""
-        fault = self.told.get("fault")
-        ended = [] if fault is None else [Remark(fault["kind"], fault["message"], fault["offset"])]
-        return [*remarks(self.told.get("warnings", [])), *ended]
 
 
 @contextmanager
@@ -115,22 +61,33 @@ def as_snapshot(
     Raises:
         EvidenceError: it is damaged or of an unknown version, or there is no room for the temporary file.
     """
+    if source.kind != "aof" and (options.until_ms is not None or options.until_offset is not None):
+        raise UsageError(
+            "is no append-only file, so --until has no meaning",
+            file=source.shown,
+            hint="a snapshot shows one moment; a file of commands can be replayed up to any",
+        )
     if source.kind == "rdb":
         yield PlainSnapshot(source.path)
         return
-    with temporary(source.shown, options.spool, source.size) as target:
+    with ExitStack() as stack:
+        target = stack.enter_context(temporary(source.shown, options.spool, source.size))
         try:
-            made = _native.convert_ndjson(
-                os.fspath(source.path),
-                os.fspath(target.path),
-                options.salvage,
-                options.max_value_bytes,
-                target.room,
-                progress,
-            )
+            if source.kind == "aof":
+                plain = replayed(source, target, options, stack, progress)
+            else:
+                made = _native.convert_ndjson(
+                    os.fspath(source.path),
+                    os.fspath(target.path),
+                    options.salvage,
+                    options.max_value_bytes,
+                    target.room,
+                    progress,
+                )
+                plain = PlainSnapshot(target.path, made)
         except _native.Fault as fault:
             raise evidence_error(fault, source) from None
-        yield PlainSnapshot(target.path, made)
+        yield plain
 
 
 @contextmanager
@@ -171,12 +128,13 @@ def open_keyspace(
             index = _native.index(os.fspath(plain.path), False, options.max_value_bytes, stage("index"))
         except _native.Fault as fault:
             raise evidence_error(fault, source) from None
-        yield ConvertedKeyspace(source, index, plain.made, options)
-
-
-def remarks(told: list[dict[str, Any]]) -> list[Remark]:
-    """The core's warnings."""
-    return [Remark(w["kind"], w["message"], w.get("offset"), w.get("count")) for w in told]
+        keyspace = ConvertedKeyspace(source, index, plain.made, options)
+        if plain.history is not None and plain.moves is not None:
+            every = _native.index(os.fspath(plain.history), False, options.max_value_bytes, None)
+            keyspace.history = History(
+                RdbKeyspace(source, every, threads=options.threads), plain.moves, part_names(source)
+            )
+        yield keyspace
 
 
 def _facts(source: Snapshot, told: dict[str, Any], spooled: EvidenceFacts) -> EvidenceFacts:
@@ -184,13 +142,17 @@ def _facts(source: Snapshot, told: dict[str, Any], spooled: EvidenceFacts) -> Ev
     kept = [r for r in spooled.remarks if r.kind in ("empty_key", "odd_database")]
     hints = ("hint_keys", "hint_expires")
     version = told.get("redis_version")
+    aux = told.get("aux", {} if version is None else {"redis-ver": version})
+    counted = ("commands", "replayed", "transactions", "library_commands")
     return replace(
         spooled,
         format=source.kind,
-        format_version=1,
+        format_version=None if source.kind == "aof" else 1,
         family=None,
         magic=None,
-        aux={} if version is None else {"redis-ver": version},
+        aux=aux,
+        counts={**spooled.counts, **{name: told[name] for name in counted if name in told}},
+        parts=part_facts(source),
         checksum={"status": "absent", "stored": None, "computed": None},
         databases={
             db: {name: count for name, count in found.items() if name not in hints}

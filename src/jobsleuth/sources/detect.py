@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from jobsleuth import safetext
@@ -15,23 +16,22 @@ _OTHER_KINDS: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", "take the snapshot out of it: 7z x FILE"),
     (0, b"VCS", "a compressed envelope of a Valkey development version", "let the server that wrote it save it plain"),
     (257, b"ustar", "a tar archive", "take the snapshot out of it: tar -xf FILE"),
-    (
-        0,
-        b"*",
-        "probably an append-only file",
-        "take a snapshot (BGSAVE) or load the file into a scratch server and save it",
-    ),
+    (0, b"*", "like an append-only file, but does not begin with a command", "copy the file again"),
     (0, b"{", "JSON of an unknown kind", "give the RDB file itself, or an export that docs/evidence.md names"),
     (0, b"PAR1", "a Parquet file", "give the RDB file itself"),
 )
 
-EvidenceKind = Literal["rdb", "keyspace-ndjson"]
+EvidenceKind = Literal["rdb", "keyspace-ndjson", "aof"]
 """Kinds of evidence that can be read.
 
 rdb              a snapshot, bare or in the frame of a replication stream
 keyspace-ndjson  an export of version 1, see docs/formats.md
+aof              an append-only file, with a snapshot at its start or without, or a folder of several
 """
 _KEYSPACE = b'"jobsleuth-keyspace"'
+_PREAMBLE = b"\x0caof-preamble\xc0\x01"
+"""The AUX field of a snapshot that commands follow. (That of a base, `aof-base`, says nothing of the kind.)"""
+_COMMAND = re.compile(rb"\*[0-9]{1,10}\r\n\$[0-9]{1,10}\r\n|#TS:[0-9]")
 
 
 def evidence_kind(head: bytes, file: str, inside: str | None = None) -> EvidenceKind:
@@ -49,7 +49,9 @@ def evidence_kind(head: bytes, file: str, inside: str | None = None) -> Evidence
     if not head:
         raise EvidenceError(f"{where}is empty", file=file, offset=0, hint="the copy may have failed; compare its size")
     if head.startswith((b"REDIS", b"VALKEY", b"$")):
-        return "rdb"
+        return "aof" if _PREAMBLE in head else "rdb"
+    if _COMMAND.match(head):
+        return "aof"
     if head.lstrip().startswith(b"{") and _KEYSPACE in head.lstrip().partition(b"\n")[0]:
         return "keyspace-ndjson"
     again = recognise(head)
@@ -78,5 +80,9 @@ def require_rdb(kind: EvidenceKind, file: str) -> None:
         raise EvidenceError(f"is no RDB file: it is {NAMES[kind]}", file=file, offset=0, hint="give a dump.rdb")
 
 
-NAMES: dict[EvidenceKind, str] = {"rdb": "a snapshot", "keyspace-ndjson": "a keyspace export"}
+NAMES: dict[EvidenceKind, str] = {
+    "rdb": "a snapshot",
+    "keyspace-ndjson": "a keyspace export",
+    "aof": "an append-only file",
+}
 """The kinds in words."""

@@ -16,6 +16,7 @@ from typing import IO, BinaryIO
 
 from jobsleuth.errors import EvidenceError
 from jobsleuth.keyspace import Remark
+from jobsleuth.sources.appendonly import Part, manifest_of, read_folder
 from jobsleuth.sources.compression import HEAD, Damage, Tape, Unpacking, declared_size, recognise
 from jobsleuth.sources.detect import EvidenceKind, evidence_kind, require_rdb
 
@@ -44,6 +45,7 @@ class Snapshot:
         inner_sha256: hash of what was in the compressed evidence; None: it was not compressed.
         remarks: what was odd about the compressed data.
         kind: what the plain file is.
+        parts: the manifest and the files of an append-only file in a folder; empty: it is one file.
     """
 
     given: str
@@ -56,6 +58,7 @@ class Snapshot:
     inner_sha256: str | None = None
     remarks: tuple[Remark, ...] = ()
     kind: EvidenceKind = "rdb"
+    parts: tuple[Part, ...] = ()
 
     @property
     def shown(self) -> str:
@@ -115,10 +118,39 @@ def snapshot(
     Raises:
         EvidenceError: it cannot be read, is no snapshot, is cut short or damaged, or there is no room to unpack it.
     """
+    manifest = None if os.fspath(evidence) == STANDARD_INPUT else manifest_of(evidence)
+    if manifest is not None:
+        with _whole_folder(evidence, manifest) as found:
+            yield found
+        return
     with ExitStack() as stack:
         with _opened(evidence) as file:
             found = _readable(evidence, file, stack, spool or SpoolOptions(), salvage, progress)
         yield found
+
+
+@contextmanager
+def _whole_folder(evidence: Path, manifest: Path) -> Iterator[Snapshot]:
+    """An append-only file in several parts, which must not change meanwhile."""
+    folder = read_folder(evidence, manifest)
+    files = (folder.manifest, *folder.parts)
+    before = [part.path.stat() for part in files]
+    remarks: tuple[Remark, ...] = ()
+    if folder.history:
+        message = "files that the manifest calls history were left alone"
+        remarks = (Remark("aof_history", message, count=len(folder.history)),)
+    yield Snapshot(
+        given=os.fspath(evidence),
+        path=manifest.parent,
+        size=sum(part.bytes for part in folder.parts),
+        bytes=folder.bytes,
+        sha256=folder.sha256,
+        remarks=remarks,
+        kind="aof",
+        parts=files,
+    )
+    for part, status in zip(files, before, strict=True):
+        _require_unchanged(part.path, status)
 
 
 def _readable(
@@ -328,7 +360,11 @@ def _opened(evidence: Path) -> Iterator[BinaryIO]:
             else:
                 mode = evidence.stat().st_mode
                 if stat.S_ISDIR(mode):
-                    raise EvidenceError("is a folder, not a snapshot", file=shown, hint="give the dump.rdb inside it")
+                    raise EvidenceError(
+                        "is a folder, not a snapshot",
+                        file=shown,
+                        hint="give the dump.rdb inside it",
+                    )
                 # `<(command)` is an open pipe; one that lies in a folder may wait for its writer for ever.
                 if not stat.S_ISREG(mode) and not (stat.S_ISFIFO(mode) and given.startswith(_OPEN_FILES)):
                     raise EvidenceError(
