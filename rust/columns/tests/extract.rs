@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
-use arrow_array::{Array as _, RecordBatch};
-use jobsleuth_columns::{Batches, Error, Lookup, Options, Projection, Source, elements, index, records, strings};
+use arrow_array::{Array as _, BinaryArray, RecordBatch};
+use jobsleuth_columns::{
+    Batches, Error, Lookup, Options, Projection, Source, Spelled, elements, index, records, strings,
+};
 use jobsleuth_formats::Limits;
 
 /// An RDB 11 file in the making; without checksum, so that damage is found by reading.
@@ -259,11 +261,17 @@ fn lookup_over_chunks() {
     let batches = source.table.batches();
     assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [65_536, 65_536, 18_928]);
     let lookup = Lookup::new(&source.table);
-    for row in (0..150_000).step_by(777) {
-        assert_eq!(lookup.find(&source.table, 0, format!("key {row}").as_bytes()), row);
-        assert_eq!(lookup.find(&source.table, 1, format!("key {row}").as_bytes()), -1);
+    // Every key in turn in its database, in one without keys, and under a code that stands for nothing; then one more.
+    let prefixes = [(0, b"key ".to_vec()), (1, b"key ".to_vec())];
+    let codes: Vec<i64> = (0..=450_000).map(|n| n % 3).collect();
+    let middles: Vec<String> = codes.iter().zip(0..).map(|(_, n)| (n / 3).to_string()).collect();
+    let middles: BinaryArray = middles.iter().map(|middle| Some(middle.as_bytes())).collect();
+    let keys = Spelled { prefixes: &prefixes, suffix: b"" };
+    let found = lookup.find_all(&source.table, &keys, &codes, &[middles.slice(0, 7), middles.slice(7, 449_994)]);
+    assert_eq!(found.iter().map(|part| part.len()).collect::<Vec<_>>(), [7, 449_994]);
+    for (n, row) in found.iter().flat_map(|part| part.values()).enumerate() {
+        assert_eq!(*row, if n % 3 == 0 && n < 450_000 { n as i64 / 3 } else { -1 });
     }
-    assert_eq!(lookup.find(&source.table, 0, b"key 150000"), -1);
     let offsets = batches[2].column_by_name("offset").unwrap().as_primitive::<UInt64Type>();
     assert!(offsets.values().is_sorted() && offsets.null_count() == 0);
 }
