@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from jobsleuth.case.manifest import FILE_NAME, Manifest
 from jobsleuth.case.reader import Case
-from jobsleuth.case.schema import BY_NAME, TABLES, Column, Table, conform
+from jobsleuth.case.schema import BY_NAME, TABLES, Table, conform
 from jobsleuth.errors import CaseError
 
 PART_BYTES = 16 << 20
@@ -236,30 +236,21 @@ def _replaceable(path: Path) -> bool:
     return isinstance(data, dict) and data.get("tool") == "jobsleuth"
 
 
-def _leaves(column: Column) -> list[str]:
-    """Paths of the Parquet columns that hold the column."""
-    if pa.types.is_map(column.type):
-        return [f"{column.name}.key_value.key", f"{column.name}.key_value.value"]
-    return [f"{column.name}.list.element"] if pa.types.is_list(column.type) else [column.name]
-
-
 def _write_part(spec: Table, table: pa.Table, path: Path) -> tuple[str, dict[str, object]]:
     """One Parquet file. Dictionaries of pieces are made one, else the writer would fall back to plain text."""
     path.parent.mkdir(exist_ok=True)
     repeated: list[str] = []
-    codecs: dict[str, str] = {}
     for column in spec.columns:
-        leaves = _leaves(column)
-        if pa.types.is_dictionary(column.type) or pa.types.is_map(column.type):
-            repeated.append(leaves[0])
-        # Big columns are most of the bytes, and LZ4 takes half the time for them.
-        codecs.update(dict.fromkeys(leaves, "lz4" if column.big else "zstd"))
+        if pa.types.is_dictionary(column.type):
+            repeated.append(column.name)
+        elif pa.types.is_map(column.type):
+            repeated.append(f"{column.name}.key_value.key")
     pq.write_table(
         table.unify_dictionaries(),
         path,
         row_group_size=ROW_GROUP_ROWS,
-        compression=codecs,
-        compression_level={leaf: 1 for leaf, codec in codecs.items() if codec == "zstd"},
+        # Zstandard would halve the big columns and take twice the time for them; see docs/performance.md.
+        compression="lz4",
         use_dictionary=repeated,
         write_statistics=spec.small_columns,
     )
