@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,9 +53,24 @@ class Case:
 
     @property
     def tables(self) -> dict[str, list[Path]]:
-        """Tables the case has → their Parquet files, in row order."""
-        found = {name: sorted((self.path / name).glob("*.parquet")) for name in BY_NAME}
-        return {name: files for name, files in found.items() if files}
+        """Tables the case has → their Parquet files, in row order: those of the manifest, whatever else lies there.
+
+        Raises:
+            CaseError: one of them is missing.
+        """
+        found: dict[str, list[Path]] = {}
+        for listed in sorted(self.manifest.files):
+            table, _, name = listed.partition("/")
+            if table in BY_NAME and name.endswith(".parquet"):
+                file = self.path / listed
+                if not file.exists():
+                    raise CaseError(
+                        f"the case is incomplete: {listed} is missing",
+                        file=str(self.path),
+                        hint=f"jobsleuth verify {shlex.quote(str(self.path))} tells all that is missing or changed",
+                    )
+                found.setdefault(table, []).append(file)
+        return {name: found[name] for name in BY_NAME if name in found}
 
     def connect(self) -> duckdb.DuckDBPyConnection:
         """A new DuckDB connection: a view for each table, and the tables `evidence` and `warnings` of the manifest.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from typing import Annotated
 
@@ -17,7 +18,7 @@ from jobsleuth.cli.options import (
     ShowPayloadOption,
 )
 from jobsleuth.errors import UsageError
-from jobsleuth.safetext import terminal
+from jobsleuth.safetext import from_bytes, terminal
 
 EXAMPLE = "Example:  jobsleuth job case held-1 --queue press"
 
@@ -45,6 +46,8 @@ def command(
 
     shown = PAYLOAD_SHOWN if show_payload is None else show_payload or None
     opened = redaction.opened(case, redact, redact_key)
+    # An id that is not UTF-8 reaches us as the system passes it; the tables show it escaped.
+    job_id = from_bytes(os.fsencode(job_id))
     found = find_jobs(opened, job_id, queue, namespace)
     if not found:
         where = f" in queue {terminal(queue)}" if queue is not None else ""

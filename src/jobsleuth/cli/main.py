@@ -29,7 +29,8 @@ from jobsleuth.cli import (
 from jobsleuth.errors import JobsleuthError
 
 UNUSABLE = 2
-_TERMINATED = 143
+_SIGNALLED = 128
+"""What shells add to a signal's number for the exit code of whoever it ended."""
 _DEBUG = "JOBSLEUTH_DEBUG"
 
 app = typer.Typer(
@@ -67,11 +68,14 @@ def _root(
 def run() -> None:
     """The console entry: runs the command line and exits."""
     lean.trim()
+    output.open_streams()
     if hasattr(signal, "SIGPIPE"):
         # Whoever read us has seen enough (`| head`): end as other tools do, quietly.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    # An orderly end, so that a half-built case is removed.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    # An orderly end, so that a half-built case is removed; also when the terminal goes away.
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), lambda number, _: sys.exit(_SIGNALLED + number))
     lean.leave(main())
 
 
@@ -88,8 +92,15 @@ def main() -> int:
     except MemoryError:
         output.error(JobsleuthError("out of memory", hint="ask for fewer rows, or use a machine with more"))
     except Exception as problem:
+        if _interrupted(problem):
+            return _SIGNALLED + signal.SIGINT
         if os.environ.get(_DEBUG):
             raise
         told = f"unexpected {type(problem).__name__}: {problem}"
         output.error(JobsleuthError(told, hint=f"this is a fault of jobsleuth; {_DEBUG}=1 shows where"))
     return UNUSABLE
+
+
+def _interrupted(problem: Exception) -> bool:
+    """Whether the problem is Ctrl-C that arrived inside a query: DuckDB tells it as an error of its own."""
+    return isinstance(problem, RuntimeError) and str(problem).startswith("Query interrupted")

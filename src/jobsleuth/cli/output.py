@@ -55,6 +55,13 @@ _STAGES = {
 """Stage → what is being done, and what its numbers count."""
 
 
+def open_streams() -> None:
+    """Standard output and error that were closed by the caller take what is written and lose it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+
+
 def console(stream: TextIO | None = None) -> Console:
     """A console that takes text as it is: no markup, no emoji codes, no guessed highlights."""
     from rich.console import Console
@@ -153,8 +160,13 @@ def error(problem: JobsleuthError) -> None:
     """One line that says what, where and why; one that says what to do."""
     lines = [f"jobsleuth: {terminal(str(problem))}"]
     if problem.hint:
-        lines.append(f"  {terminal(problem.hint[:1].upper() + problem.hint[1:])}")
+        lines.append(f"  {terminal(_sentence(problem.hint))}")
     sys.stderr.write("\n".join(lines) + "\n")
+
+
+def _sentence(hint: str) -> str:
+    """The hint with a capital letter, unless it begins with a command to type."""
+    return hint if hint.startswith(("jobsleuth ", "pip ")) else hint[:1].upper() + hint[1:]
 
 
 def note(message: str) -> None:

@@ -166,6 +166,13 @@ class Document:
     groups: tuple[Group, ...]
     limits: tuple[str, ...]
 
+    def queue_word(self, namespace: str | None, queue: str | None) -> str | None:
+        """What `--queue` takes for this queue: its name, with its namespace where another queue has the same name."""
+        if namespace is None or queue is None:
+            return queue
+        alike = {q.namespace for q in self.queues if q.queue == queue}
+        return queue if len(alike) < 2 else place(namespace, queue)
+
     @property
     def counts(self) -> dict[str, int]:
         """Severity → findings, all three severities present."""

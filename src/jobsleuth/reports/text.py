@@ -146,7 +146,7 @@ def _group(document: Document, nth: int, group: Group, width: int) -> Iterator[L
     if ids:
         names = ", ".join(terminal(str(e.job_id), 40) for e in ids)
         more = f" and {group.count - len(ids):,} more" if group.count > len(ids) else ""
-        command = job_command(document.case, str(ids[0].job_id), ids[0].queue)
+        command = job_command(document.case, str(ids[0].job_id), document.queue_word(ids[0].namespace, ids[0].queue))
         yield from flow(((f"    e.g. {names}{more}   ", "plain"), (command, "command")), width)
     elif group.examples[0].key is not None:
         yield from flow(((f"    key {terminal(group.examples[0].key, 200)}", "plain"),), width)

@@ -133,7 +133,7 @@ def _context(document: Document, numbers: Board, jobs: Suspects, rows: FindingsT
         "left_note": f"{rows.left:,} more are not on this page: jobsleuth check {named} --all" if rows.left else "",
         "any_job": f"jobsleuth job {named} ID --queue QUEUE",
         "jobs": [
-            {**job, "command": job_command(named, ref.job_id, ref.queue)}
+            {**job, "command": job_command(named, ref.job_id, document.queue_word(ref.namespace, ref.queue))}
             for job, ref in zip(jobs.sections, jobs.refs, strict=True)
         ],
         "jobs_note": jobs.note,
@@ -224,7 +224,9 @@ def _card(document: Document, group: Any, jobs: Suspects, named: str) -> dict[st
         "message": first.message,
         "answers": [],
         "examples": [{"job_id": e.job_id, "anchor": jobs.anchor(e)} for e in ids],
-        "command": job_command(named, str(ids[0].job_id), ids[0].queue) if ids else "",
+        "command": job_command(named, str(ids[0].job_id), document.queue_word(ids[0].namespace, ids[0].queue))
+        if ids
+        else "",
         "texts": [(heading, texts[heading].split("\n\n")) for heading in _TEXTS if texts.get(heading)],
     }
 
