@@ -3,9 +3,10 @@
 
     python benchmarks/run.py benchmarks/data/*.rdb [--runs 5] [--peer-python PYTHON] [--json OUT]
 
-Every command is a whole process, start-up included; the file is in the page cache after the warm-up. Commands take
-turns (A B C A B C …), so that a drift of the machine's speed hits all alike. Peers are parse-only: they iterate over
-the file and throw away what they read.
+Every command is a whole process, start-up included, but for `index pass`, which is timed inside of it. The file is in
+the page cache after the warm-up. Commands take turns (A B C A B C …), so that a drift of the machine's speed hits all
+alike. Peers are parse-only: they iterate over the file and throw away what they read. Ratios are of wall clock; where
+the machine is busy, go by the CPU seconds.
 
 rdb-py     `rdb.RdbDecoder`, bare iteration (Rust behind Python)
 rdbtools   `RdbParser` with its empty callback (RDB 9 and older only; others are skipped)
@@ -30,6 +31,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RDB_PY = "import rdb, sys\nfor _ in rdb.RdbDecoder(sys.argv[1]): pass"
+PASS = "index pass"
+INDEX = """
+import sys, time
+from pathlib import Path
+from jobsleuth.sources import RdbKeyspace
+wall, cpu = time.perf_counter(), time.process_time()
+RdbKeyspace.open(Path(sys.argv[1]))
+print(time.perf_counter() - wall, time.process_time() - cpu)
+"""
 RDBTOOLS = "import sys, rdbtools\nrdbtools.RdbParser(rdbtools.RdbCallback(None)).parse(sys.argv[1])"
 
 
@@ -42,25 +52,34 @@ class Run:
     peak: int
 
 
-def measure(command: list[str]) -> Run | None:
-    """Runs one command; None when it fails (a peer that cannot read the file)."""
+def measure(command: list[str], timed_inside: bool = False) -> Run | None:
+    """Runs one command; None when it fails (a peer that cannot read the file).
+
+    With `timed_inside` the command prints its own wall clock and CPU seconds.
+    """
+    # An installed package has its modules compiled; one that is run from its sources may keep what it compiles.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    out = subprocess.PIPE if timed_inside else subprocess.DEVNULL
+    process = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL, env=environment)
+    told = process.stdout.read() if process.stdout is not None else b""
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         return None
     peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    if timed_inside:
+        wall, cpu = map(float, told.split())
+        return Run(wall, cpu, peak)
     return Run(wall, usage.ru_utime + usage.ru_stime, peak)
 
 
 def commands(file: Path, peer: str, librdb: str | None, scratch: Path) -> dict[str, list[str]]:
     """Name → command line, for one file."""
     jobsleuth = [sys.executable, "-m", "jobsleuth"]
-    index = "import sys\nfrom pathlib import Path\nfrom jobsleuth.sources import RdbKeyspace\n"
     every = {
-        "index": [sys.executable, "-c", index + "RdbKeyspace.open(Path(sys.argv[1]))", str(file)],
+        PASS: [sys.executable, "-c", INDEX, str(file)],
         "analyze": [*jobsleuth, "analyze", str(file), "--out", str(scratch / "case"), "--force", "--quiet"],
         "analyze --payload none": [
             *(*jobsleuth, "analyze", str(file), "--out", str(scratch / "bare"), "--force", "--quiet"),
@@ -89,7 +108,7 @@ def bench(file: Path, runs: int, peer: str, librdb: str | None) -> dict[str, lis
             for name, command in every.items():
                 if name in slow and turn > 1:
                     continue
-                run = measure(command)
+                run = measure(command, timed_inside=name == PASS)
                 if run is not None and turn > 0:
                     seen[name].append(run)
         return seen
@@ -97,27 +116,32 @@ def bench(file: Path, runs: int, peer: str, librdb: str | None) -> dict[str, lis
         shutil.rmtree(scratch)
 
 
+_BASES = ("rdb-py", "librdb null")
+"""What the others are held against: a ratio above 1 is faster than that."""
+
+
 def table(file: Path, seen: dict[str, list[Run]]) -> list[str]:
     """The result as lines of Markdown."""
     size = file.stat().st_size
-    base = statistics.median(r.wall for r in seen["rdb-py"]) if seen["rdb-py"] else None
+    bases = [statistics.median(r.wall for r in seen[name]) for name in _BASES if seen.get(name)]
+    named = [name for name in _BASES if seen.get(name)]
     lines = [
         f"### {file.name}, {size / 1e6:,.0f} MB",
         "",
-        "| command | wall s (min–max) | MB/s | CPU s | peak MB | times as fast as rdb-py |",
-        "|---|---|---|---|---|---|",
+        f"| command | wall s (min–max) | MB/s | CPU s | peak MB |{''.join(f' × {name} |' for name in named)}",
+        f"|---|---|---|---|---|{'---|' * len(named)}",
     ]
     for name, all_runs in seen.items():
         if not all_runs:
-            lines.append(f"| {name} | cannot read this file | | | | |")
+            lines.append(f"| {name} | cannot read this file | | | |{' |' * len(named)}")
             continue
         walls = [r.wall for r in all_runs]
         wall = statistics.median(walls)
         cpu = statistics.median(r.cpu for r in all_runs)
         peak = max(r.peak for r in all_runs) / 1e6
-        ratio = f"{base / wall:.1f}" if base is not None else "–"
+        ratios = "".join(f" {base / wall:.2f} |" for base in bases)
         span = f"{wall:.2f} ({min(walls):.2f}–{max(walls):.2f})"
-        lines.append(f"| {name} | {span} | {size / 1e6 / wall:,.0f} | {cpu:.2f} | {peak:,.0f} | {ratio} |")
+        lines.append(f"| {name} | {span} | {size / 1e6 / wall:,.0f} | {cpu:.2f} | {peak:,.0f} |{ratios}")
     return [*lines, ""]
 
 
