@@ -18,6 +18,7 @@ from jobsleuth.checks import all_checks, run_checks
 from jobsleuth.dialects import Dialect, Options, all_dialects
 from jobsleuth.errors import UsageError
 from jobsleuth.keyspace import Claims
+from jobsleuth.pipeline.exact import Exact
 from jobsleuth.pipeline.fingerprint import Fingerprint, fingerprint, require_unchanged
 from jobsleuth.pipeline.keys_table import key_batches, timeless, unclaimed
 from jobsleuth.reports import document, prepare_html, render_html
@@ -165,15 +166,20 @@ def _read(
         free = unclaimed(keyspace.keys.num_rows, [c for _, c in claims])
     total = sum(int((c.role >= 0).sum()) for _, c in claims)
     done = 0
+    exact = Exact(keyspace, [made for _, made in claims])
+
+    def append(table: str, rows: pa.Table | pa.RecordBatch) -> None:
+        writer.append(table, _redacted(table, exact.add(table, _numbered(rows, number)), options.redactor))
+
     for dialect, made in claims:
         for table, rows in dialect.tables(keyspace, made, wishes):
-            writer.append(table, _redacted(table, _numbered(rows, number), options.redactor))
+            append(table, rows)
             if table == "jobs":
                 done += rows.num_rows
                 if progress is not None:
                     progress("extract", min(done, total), total)
     for batch in key_batches(keyspace, [c for _, c in claims]):
-        writer.append("keys", _redacted("keys", _numbered(batch, number), options.redactor))
+        append("keys", batch)
     sha256 = source.sha256
     if hashed is not None:
         mark = hashed.result()
