@@ -1,4 +1,5 @@
-//! SORT with STORE: the one that writes.
+//! SORT with STORE: the one that writes. Where nothing tells two elements apart, a server leaves sets as they lie in its
+//! memory; here they are in the order of their bytes.
 
 use std::cmp::Ordering;
 

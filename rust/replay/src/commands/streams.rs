@@ -326,7 +326,8 @@ pub fn xclaim(c: &mut Call<'_>) -> Outcome {
         if known.is_none() && !force {
             continue;
         }
-        let before = known.unwrap_or_default();
+        // Servers count from 1, also for what was never delivered.
+        let before = known.unwrap_or(Pending { delivery_count: 1, ..Pending::default() });
         let delivery_count = match count {
             Some(count) => count,
             None if just_id => before.delivery_count,
