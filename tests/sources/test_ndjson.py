@@ -177,7 +177,7 @@ def test_cut_short_makes_findings_possible_only(tmp_path: Path) -> None:
 
 
 def test_the_window_is_the_time(tmp_path: Path) -> None:
-    """An export that took a while shows no instant: its as-of time is an interval, and a moving job explains findings."""
+    """An export that took a while shows no instant: its as-of is an interval, and a moving job explains findings."""
     lines = [key("bull:q:meta", "hash", [["version", "bullmq:5.0.0"]]), key("bull:q:wait", "list", ["1"])]
     case = analyze([write(tmp_path / "e.ndjson", lines)], tmp_path / "case", AnalyzeOptions())
     info = case.manifest.evidence[0]

@@ -59,7 +59,7 @@ def open_streams() -> None:
     """Standard output and error that were closed by the caller take what is written and lose it."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
 
 
 def console(stream: TextIO | None = None) -> Console:

@@ -190,7 +190,7 @@ def queue_lines(document: Document, width: int = WIDTH, most: int | None = None)
         now, oldest = as_of.get(queue.evidence), queue.oldest_waiting_ms
         # The snapshot's time has whole seconds: a job of the same second can seem younger than that.
         waited = age(max(0, now - oldest)) if now is not None and oldest is not None else "–"
-        rows.append([name, *counts, waited, _tally(queue)])
+        rows.append([name, *counts, waited, _tally(queue, partly=now is None)])
         styles.append(next((s for s, n in queue.findings.items() if n), "ok"))
     for nth, (text, row, style) in enumerate(zip(fitted(rows, width), rows, styles, strict=True)):
         yield ((text.removesuffix(row[-1]), "plain" if nth else "dim"), (row[-1], style))
@@ -204,10 +204,11 @@ def _count(counts: dict[str, int], states: Sequence[str]) -> str:
     return f"{sum(found):,}" if found else "–"
 
 
-def _tally(queue: QueueFact) -> str:
+def _tally(queue: QueueFact, *, partly: bool) -> str:
+    """Findings of the queue; where the snapshot's time is not known, none of them is no clean bill."""
     found = [(s, n) for s, n in queue.findings.items() if n]
     if not found:
-        return "ok"
+        return "partly judged" if partly else "ok"
     rest = sum(n for _, n in found[1:])
     return f"{found[0][1]:,} {found[0][0]}" + (f" +{rest:,}" if rest else "")
 
