@@ -242,3 +242,23 @@ def test_many_findings_keep_the_page_small(tmp_path: Path) -> None:
     assert data["subject"][0] == "job-29999"
     assert "10,000 more are not on this page" in text
     assert len(text) < 6_000_000
+
+
+def test_a_card_answers_what_is_asked_next(tmp_path: Path) -> None:
+    """Since when, held by whom, does it heal, may it be run again: of the group, with how many others there are."""
+    told = {"since_from": NOW - 9000, "since_to": NOW - 1000, "heals": "no", "retry": "unsafe"}
+    found = [finding("MB001", "q", str(n), held_by=f"worker-{n}", **told) for n in (1, 2)]
+    found.append(finding("MB001", "q", "3", **{**told, "retry": "safe", "since_from": NOW - 20_000}))
+    case = build(
+        tmp_path / "case",
+        {
+            "queues": rows("queues", queue("q", {"active": 3})),
+            "checks": rows("checks", check("MB001", findings=3)),
+            "findings": rows("findings", *found),
+        },
+    )
+    text = rendered(case)
+    assert "<dt>since</dt><dd>2026-03-02 02:13:47 to 2026-03-02 02:14:06 UTC</dd>" in text
+    assert "<dt>held by</dt><dd>worker-1 (and 1 more)</dd>" in text
+    assert "<dt>heals</dt><dd>no</dd>" in text
+    assert "<dt>run again</dt><dd>2 unsafe (ran, or may have), 1 safe (never started)</dd>" in text

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from jobsleuth.case import DEPTH, Case
 from jobsleuth.reports.commands import job_command
-from jobsleuth.reports.document import SEVERITIES, Document, EvidenceFact, QueueFact
-from jobsleuth.reports.html.board import Board, QueueSignals, board
+from jobsleuth.reports.document import SEVERITIES, Document, EvidenceFact, Group, QueueFact
+from jobsleuth.reports.html.board import Answers, Board, QueueSignals, board, group_key
 from jobsleuth.reports.html.charts import charts, segments
 from jobsleuth.reports.html.suspects import Suspects, suspects
 from jobsleuth.reports.html.table import CERTAINTIES, FindingsTable, findings_table
@@ -39,6 +39,7 @@ _FROM_HERE = {
     True: "Commands are for the folder that holds this page.",
     False: "Commands name the case as seen from the folder where this page was made.",
 }
+_RETRY = {"unsafe": "unsafe (ran, or may have)", "safe": "safe (never started)", "unknown": "unknown"}
 
 
 def render(case: Case, document: Document, *, shown: int | None = None, place: str | None = None) -> Iterator[str]:
@@ -111,7 +112,7 @@ def _context(document: Document, numbers: Board, jobs: Suspects, rows: FindingsT
         "nothing": _sentence(verdict(document)) if not document.groups else "",
         "worst": worst,
         "evidence": [_evidence(fact) for fact in document.evidence],
-        "cards": [_card(document, group, jobs, named) for group in document.groups[:CARDS]],
+        "cards": [_card(document, group, numbers, jobs, named) for group in document.groups[:CARDS]],
         "cards_left": _left(document, CARDS),
         "legend": [(name, f"s-{name}") for name in columns],
         "queues": [_queue(document, q, numbers, columns) for q in queues],
@@ -208,7 +209,7 @@ def _evidence(fact: EvidenceFact) -> dict[str, Any]:
     }
 
 
-def _card(document: Document, group: Any, jobs: Suspects, named: str) -> dict[str, Any]:
+def _card(document: Document, group: Group, numbers: Board, jobs: Suspects, named: str) -> dict[str, Any]:
     check = document.check(group.check_id)
     first = group.examples[0]
     ids = [e for e in group.examples if e.job_id is not None]
@@ -222,13 +223,30 @@ def _card(document: Document, group: Any, jobs: Suspects, named: str) -> dict[st
         "place": group.place,
         "where": group.place or (first.key or ""),
         "message": first.message,
-        "answers": [],
+        "answers": _answers(numbers.answers.get(group_key(group))),
         "examples": [{"job_id": e.job_id, "anchor": jobs.anchor(e)} for e in ids],
         "command": job_command(named, str(ids[0].job_id), document.queue_word(ids[0].namespace, ids[0].queue))
         if ids
         else "",
         "texts": [(heading, texts[heading].split("\n\n")) for heading in _TEXTS if texts.get(heading)],
     }
+
+
+def _answers(found: Answers | None) -> list[tuple[str, str]]:
+    if found is None:
+        return []
+    out = []
+    if found.since_from_ms is not None and found.since_to_ms is not None:
+        out.append(("since", f"{moment(found.since_from_ms)} to {moment(found.since_to_ms)} UTC"))
+    elif found.since_to_ms is not None:
+        out.append(("since", f"{moment(found.since_to_ms)} UTC at the latest"))
+    for label, text, several in (("held by", found.held_by, found.holders), ("heals", found.heals, found.remedies)):
+        if text:
+            out.append((label, text + (f" (and {several - 1:,} more)" if several > 1 else "")))
+    verdicts = [f"{n:,} {_RETRY[verdict]}" for verdict, n in found.retry.items() if n]
+    if verdicts:
+        out.append(("run again", ", ".join(verdicts)))
+    return out
 
 
 def _queue(document: Document, queue: QueueFact, numbers: Board, columns: list[str]) -> dict[str, Any]:
