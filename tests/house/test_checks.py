@@ -12,8 +12,8 @@ from jobsleuth.case import TABLES
 from jobsleuth.case.duck import _EVIDENCE_FIELDS, _WARNINGS_FIELDS
 from jobsleuth.checks import FAMILIES, SEVERITIES, Check, all_checks
 from jobsleuth.checks.base import SECTIONS
+from jobsleuth.checks.macros import MACROS
 from jobsleuth.checks.pages import all_pages
-from jobsleuth.checks.runner import MACROS
 
 ROOT = Path(__file__).parents[2]
 CHECKS = all_checks()
@@ -40,16 +40,37 @@ def _types() -> dict[str, dict[str, str]]:
 TYPES = _types()
 
 
-def _bind(check: type[Check], without: tuple[str, str] | None = None) -> None:
-    """Binds the check's SQL against tables that have only the columns in `needs` (less one)."""
-    with duckdb.connect() as connection:
+class _Binder:
+    """Binds the SQL of one check against tables that have only the columns in `needs`, or all of them less one."""
+
+    def __init__(self, check: type[Check]) -> None:
+        self._check = check
+        self._connection = duckdb.connect()
         for macro in MACROS:
-            connection.execute(macro)
-        for table, columns in check.needs.items():
-            kept = [c for c in columns if (table, c) != without] or ["_none"]
-            listed = ", ".join(f'"{c}" {TYPES[table].get(c, "INTEGER")}' for c in kept)
-            connection.execute(f'CREATE TABLE "{table}" ({listed})')
-        connection.execute(f"DESCRIBE {check.sql}", dict(check.parameters))
+            self._connection.execute(macro)
+        for table in check.needs:
+            self._make(table, None)
+
+    def __enter__(self) -> _Binder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def _make(self, table: str, without: str | None) -> None:
+        kept = [c for c in self._check.needs[table] if c != without] or ["_none"]
+        listed = ", ".join(f'"{c}" {TYPES[table].get(c, "INTEGER")}' for c in kept)
+        self._connection.execute(f'CREATE OR REPLACE TABLE "{table}" ({listed})')
+
+    def bind(self) -> None:
+        self._connection.execute(f"DESCRIBE {self._check.sql}", dict(self._check.parameters))
+
+    def bind_without(self, table: str, column: str) -> None:
+        self._make(table, column)
+        try:
+            self.bind()
+        finally:
+            self._make(table, None)
 
 
 @each_check
@@ -82,12 +103,13 @@ def test_texts_are_whole(check: type[Check]) -> None:
 @each_check
 def test_sql_reads_what_it_needs_and_nothing_else(check: type[Check]) -> None:
     """`needs` decides whether an old case can be judged, so it must be exact in both directions."""
-    _bind(check)
-    for table, columns in check.needs.items():
-        assert len(set(columns)) == len(columns)
-        for column in columns:
-            with pytest.raises(duckdb.Error):
-                _bind(check, (table, column))
+    with _Binder(check) as binder:
+        binder.bind()
+        for table, columns in check.needs.items():
+            assert len(set(columns)) == len(columns)
+            for column in columns:
+                with pytest.raises(duckdb.Error):
+                    binder.bind_without(table, column)
 
 
 @each_check

@@ -17,6 +17,7 @@ from jobsleuth.case import Case, conform
 from jobsleuth.checks.answers import answer
 from jobsleuth.checks.base import Check
 from jobsleuth.checks.catalogue import all_checks
+from jobsleuth.checks.macros import MACROS
 from jobsleuth.checks.policy import Policy
 from jobsleuth.checks.shown import LONGEST_SENTENCE, LONGEST_VALUE, harmless
 from jobsleuth.errors import UsageError
@@ -45,25 +46,6 @@ _SENTENCES = ("since_why", "held_by", "heals", "retry_why")
 _ORDER = ("evidence", "db", "namespace", "queue", "job_id", "key", "dialect", "severity", "details")
 _LANES = 2
 _NO_TIME = "the evidence does not say when it was taken: give the time with --as-of"
-
-MACROS = (
-    # Milliseconds as words, two units at most: `40 ms`, `12 s`, `3 min 20 s`, `5 h 02 min`, `3 d 4 h`.
-    """
-    CREATE TEMP MACRO duration_text(ms) AS CASE
-        WHEN ms < 1000 THEN (ms)::BIGINT || ' ms'
-        WHEN ms < 60000 THEN (ms // 1000)::BIGINT || ' s'
-        WHEN ms < 3600000 THEN (ms // 60000)::BIGINT || ' min ' || ((ms // 1000) % 60)::BIGINT || ' s'
-        WHEN ms < 86400000 THEN (ms // 3600000)::BIGINT || ' h ' || ((ms // 60000) % 60)::BIGINT || ' min'
-        ELSE (ms // 86400000)::BIGINT || ' d ' || ((ms // 3600000) % 24)::BIGINT || ' h'
-    END
-    """,
-    # A count with its noun: `1 job`, `1,234 jobs`.
-    """
-    CREATE TEMP MACRO count_text(n, noun) AS format('{:,} ', n::BIGINT) || noun || CASE WHEN n = 1 THEN '' ELSE 's' END
-    """,
-)
-"""SQL macros that the checks may use besides DuckDB's own functions."""
-
 
 _Outcome = tuple[str, str | None, pa.Table | None]
 """Status, reason and findings of a check."""

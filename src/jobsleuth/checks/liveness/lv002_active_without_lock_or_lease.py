@@ -76,6 +76,9 @@ class ActiveWithoutLockOrLease(Check):
         marked AS (
             SELECT DISTINCT dialect, namespace, queue, job_id, evidence, db FROM membership WHERE structure = 'stalled'
         ),
+        living AS (
+            SELECT DISTINCT dialect, namespace, queue, evidence, db FROM workers WHERE kind = 'lock' AND valid
+        ),
         begun AS MATERIALIZED (
             SELECT j.dialect, j.namespace, j.queue, j.job_id, j.started_at, j.evidence, j.db
             FROM jobs AS j
@@ -99,6 +102,7 @@ class ActiveWithoutLockOrLease(Check):
                 w.job_id IS NOT NULL AS worked_on, s.alive, q.layout,
                 c.queue IS NOT NULL AS stalled_checks,
                 k.job_id IS NOT NULL AS marked_stalled,
+                v.queue IS NOT NULL AS others_locked,
                 coalesce(try_cast(regexp_extract(q.layout, '^bullmq (\\d+)', 1) AS INTEGER), 0) AS major
             FROM loose AS l
             JOIN queues AS q USING (dialect, namespace, queue, evidence, db)
@@ -107,6 +111,7 @@ class ActiveWithoutLockOrLease(Check):
             LEFT JOIN begun AS j USING (dialect, namespace, queue, job_id, evidence, db)
             LEFT JOIN working AS w USING (dialect, namespace, queue, job_id, evidence, db)
             LEFT JOIN servers AS s USING (dialect, evidence, db)
+            LEFT JOIN living AS v USING (dialect, namespace, queue, evidence, db)
         ),
         counted AS (
             SELECT *, before_leases AND coalesce(alive, 0) = 0 AND alive IS NOT NULL AS left_behind,
@@ -123,8 +128,13 @@ class ActiveWithoutLockOrLease(Check):
                     THEN 'possible'
                 ELSE 'certain'
             END AS certainty,
-            CASE WHEN before_leases THEN 'at its next start, if that server is of 0.9.3 or older; 0.9.4: never' END
-                AS heals,
+            CASE
+                WHEN before_leases THEN 'at its next start, if that server is of 0.9.3 or older; 0.9.4: never'
+                WHEN dialect = 'asynq' THEN NULL
+                WHEN marked_stalled AND stalled_checks THEN 'at the next stalled check, within 30 s unless configured'
+                WHEN stalled_checks THEN 'at the second stalled check from now, within 60 s unless configured'
+                ELSE 'only once a worker of the queue makes stalled checks'
+            END AS heals,
             CASE
                 WHEN dialect = 'bullmq' THEN 'lock'
                 WHEN before_leases THEN 'live worker'
@@ -135,6 +145,7 @@ class ActiveWithoutLockOrLease(Check):
                 WHEN before_leases THEN ': servers up to 0.9.3 put it back when they start, 0.9.4 never does'
                 WHEN dialect = 'asynq' THEN ': no release recovers it by itself'
                 WHEN stalled_checks THEN ': a stalled check will put it back'
+                WHEN others_locked THEN ', and no living worker makes stalled checks: recovery looks switched off'
                 ELSE ', and no worker makes stalled checks: it stays until one does'
             END AS _next
         FROM counted

@@ -18,8 +18,7 @@ class Overdue(Check):
 
     How it comes about
     No worker or server consumes the queue (BullMQ 1.x: no QueueScheduler); a forwarder that died; workers asleep (see
-    LV001); a rate limit that sleeps for its whole window (before 5.53.3); a score that is no due time, e.g. plain
-    milliseconds in BullMQ's `delayed`, which reads as 1970.
+    LV001); a rate limit that sleeps for its whole window (before 5.53.3). A score that is no due time belongs to CN008.
 
     What to do next
     See in the queue's row when a worker was last seen. Before you start workers again, decide whether work this old
@@ -49,7 +48,18 @@ class Overdue(Check):
         "worker_sign_ms": 60_000,
     }
     needs = {
-        "membership": ("dialect", "namespace", "queue", "job_id", "structure", "due_at", "key", "evidence", "db"),
+        "membership": (
+            "dialect",
+            "namespace",
+            "queue",
+            "job_id",
+            "structure",
+            "due_at",
+            "score",
+            "key",
+            "evidence",
+            "db",
+        ),
         "queues": ("dialect", "namespace", "queue", "last_worker_sign_at", "evidence", "db"),
         "keys": ("dialect", "namespace", "queue", "role", "type", "expired", "evidence", "db"),
         "evidence": ("evidence", "as_of", "as_of_ms"),
@@ -61,6 +71,8 @@ class Overdue(Check):
                 SELECT dialect, namespace, queue, job_id, structure, due_at, key, evidence, db
                 FROM membership
                 WHERE structure IN ('delayed', 'scheduled', 'retry') AND due_at < (SELECT max(as_of) FROM evidence)
+                    -- Below it is no packed time (CN008).
+                    AND NOT (dialect = 'bullmq' AND coalesce(score < 100_000_000_000_000, FALSE))
             ) AS m
             JOIN evidence AS e USING (evidence)
             WHERE e.as_of_ms - epoch_ms(m.due_at)
@@ -72,6 +84,7 @@ class Overdue(Check):
             WHERE role IN ('stalled-check', 'limiter') AND type = 'string' AND expired IS NOT TRUE
         )
         SELECT dialect, namespace, queue, l.job_id, l.key, evidence, db, l.structure, l.due_at, l.late_ms,
+            l.due_at AS since_from, l.due_at AS since_to, 'its due time' AS since_why, 'observed' AS since_basis,
             q.last_worker_sign_at,
             s.queue IS NOT NULL
                 OR coalesce(epoch_ms(q.last_worker_sign_at) >= l.as_of_ms - $worker_sign_ms, FALSE) AS worker_seen,

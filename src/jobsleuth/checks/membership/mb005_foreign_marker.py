@@ -9,8 +9,9 @@ class ForeignMarker(Check):
     """A wake-up entry that this release of the library does not write.
 
     What it finds
-    Members of a BullMQ 5+ `marker` zset other than `0` and `1`; and wake-up entries of BullMQ 2 to 4 (`0`, `0:…`) that
-    lie in `wait`, `paused` or `active` of a queue that 5 or later has opened. One finding for each key.
+    Members of a BullMQ 5+ `marker` zset other than `0` and `1`; wake-up entries of BullMQ 2 to 4 (`0`, `0:…`) that
+    lie in `wait`, `paused` or `active` of a queue that 5 or later has opened; and, in any release, at least
+    `many_markers` (10) of them in one list. One finding for each key.
 
     Why it matters
     They are no jobs, though naive counts take them for some. A foreign member of `marker` means that somebody
@@ -26,7 +27,7 @@ class ForeignMarker(Check):
     writer; removing the member (`ZREM`) is safe.
 
     False alarms
-    None known. Queues of 2.x to 4.x, where the list entries belong, are left alone.
+    None known. Queues of 2.x to 4.x, where the list entries belong, are left alone as long as there are few.
 
     References
     taskforcesh/bullmq#2268, taskforcesh/bullmq#2286.
@@ -41,6 +42,7 @@ class ForeignMarker(Check):
     impact = "are no jobs: counts that take them for jobs are wrong"
     heals = "BullMQ 5+ drops old list entries when it meets them; foreign members stay"
     dialects = ("bullmq",)
+    parameters = {"many_markers": 10}
     needs = {
         "membership": ("dialect", "namespace", "queue", "job_id", "structure", "kind", "key", "evidence", "db"),
         "queues": ("dialect", "namespace", "queue", "layout", "evidence", "db"),
@@ -49,14 +51,14 @@ class ForeignMarker(Check):
         SELECT dialect, namespace, queue, m.key, evidence, db,
             count(*) AS entries,
             min(m.job_id) AS example,
-            CASE WHEN m.kind = 'zset' THEN 'warning' ELSE 'info' END AS severity,
+            CASE WHEN m.kind = 'zset' OR count(*) >= $many_markers THEN 'warning' ELSE 'info' END AS severity,
             count_text(count(*), 'marker') AS _entries,
             CASE WHEN m.kind = 'zset' THEN 'that the library does not write' ELSE 'of BullMQ 4 or earlier' END AS _what
         FROM membership AS m
         JOIN queues AS q USING (dialect, namespace, queue, evidence, db)
         WHERE m.dialect = 'bullmq' AND m.structure = 'marker'
-            AND CASE WHEN m.kind = 'zset' THEN m.job_id NOT IN ('0', '1')
-                ELSE try_cast(regexp_extract(q.layout, '^bullmq (\\d+)', 1) AS INTEGER) >= 5 END
-        GROUP BY dialect, namespace, queue, m.key, m.kind, evidence, db
+            AND (m.kind <> 'zset' OR m.job_id NOT IN ('0', '1'))
+        GROUP BY dialect, namespace, queue, m.key, m.kind, q.layout, evidence, db
+        HAVING m.kind = 'zset' OR major_of(q.layout) >= 5 OR count(*) >= $many_markers
     """
     message = "{key} holds {_entries} {_what}, such as {example}: a marker is no job"

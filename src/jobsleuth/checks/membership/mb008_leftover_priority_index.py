@@ -1,0 +1,71 @@
+"""MB008."""
+
+from __future__ import annotations
+
+from jobsleuth.checks.base import Check
+
+
+class LeftoverPriorityIndex(Check):
+    """An index of priorities is left over from older releases.
+
+    What it finds
+    The zset `priority` of Bull and BullMQ 1 to 3 in a queue that BullMQ 4 or later has used.
+
+    Why it matters
+    Nobody reads it, it only takes memory. It tells that the queue was upgraded while prioritized jobs waited; those
+    stay in `wait`.
+
+    How it comes about
+    An upgrade from 3.x to 4.x.
+
+    What to do next
+    Delete the key when no release before 4 uses the queue any more.
+
+    False alarms
+    It is information. During a rolling upgrade the index is still in use.
+
+    References
+    BullMQ 4.0.0 changelog.
+    """
+
+    id = "MB008"
+    name = "leftover-priority-index"
+    title = "An index of priorities is left over from older releases"
+    severity = "info"
+    since = "0.1.0"
+    versions = "BullMQ 4+"
+    impact = "take memory and mean nothing to this release"
+    heals = "no: nothing reads or deletes it"
+    dialects = ("bullmq",)
+    needs = {
+        "keys": (
+            "evidence",
+            "db",
+            "key",
+            "expired",
+            "elements",
+            "dialect",
+            "namespace",
+            "queue",
+            "role",
+        ),
+        "queues": (
+            "dialect",
+            "namespace",
+            "queue",
+            "layout",
+            "evidence",
+            "db",
+        ),
+    }
+    sql = """
+        SELECT dialect, namespace, queue, k.key, evidence, db, k.elements
+        FROM (
+            SELECT dialect, namespace, queue, key, evidence, db, elements
+            FROM keys
+            WHERE role = 'priority' AND dialect = 'bullmq' AND expired IS NOT TRUE
+        ) AS k
+        JOIN queues AS q USING (dialect, namespace, queue, evidence, db)
+        WHERE major_of(q.layout) >= 4
+    """
+    message = "{key} with {elements} ids is left over from BullMQ 3 or older"

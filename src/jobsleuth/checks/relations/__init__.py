@@ -1,0 +1,1 @@
+"""Checks of flows: parents, children, and what they wait for."""

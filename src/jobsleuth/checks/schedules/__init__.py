@@ -1,0 +1,1 @@
+"""Checks of repeatable jobs, schedulers and periodic tasks."""
