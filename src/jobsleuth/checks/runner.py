@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobsleuth import safetext
-from jobsleuth.case import Case, conform
+from jobsleuth.case import TABLES, Case, conform
 from jobsleuth.checks.answers import answer
 from jobsleuth.checks.base import Check
 from jobsleuth.checks.catalogue import all_checks
@@ -45,6 +45,8 @@ _ANSWERS = {
 _SENTENCES = ("since_why", "held_by", "heals", "retry_why")
 _ORDER = ("evidence", "db", "namespace", "queue", "job_id", "key", "dialect", "severity", "details")
 _LANES = 2
+_EVIDENT = {table.name for table in TABLES} - {"checks", "findings"}
+"""Tables that are made of evidence, not of judgement."""
 _NO_TIME = "the evidence does not say when it was taken: give the time with --as-of"
 
 _Outcome = tuple[str, str | None, pa.Table | None]
@@ -175,6 +177,9 @@ class _Bench:
         ).fetchall():
             self.columns.setdefault(table, set()).add(column)
         evidence = connection.execute("SELECT evidence, as_of_ms IS NOT NULL FROM evidence ORDER BY 1").fetchall()
+        tables = [name for name, names in self.columns.items() if "dialect" in names and name in _EVIDENT]
+        seen = " UNION ".join(f'SELECT DISTINCT dialect FROM "{name}"' for name in sorted(tables))
+        self._dialects = {dialect for (dialect,) in connection.execute(seen).fetchall()} if tables else set()
         self._timed = [number for number, timed in evidence if timed]
         self._untimed = [number for number, timed in evidence if not timed]
 
@@ -213,6 +218,8 @@ class _Bench:
             if not self._timed:
                 return "could_not_run", _NO_TIME, None
             reason = f"left out evidence {', '.join(map(str, self._untimed))}: {_NO_TIME}"
+        if check.dialects and self._dialects.isdisjoint(check.dialects):
+            return "ran", reason, None  # of what is not there nothing can be said, and asking costs time
         thresholds = policy.thresholds(check)
         numbers = [number for number, _ in thresholds]
         try:
