@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jobsleuth.case import Case, open_case
-from jobsleuth.checks import CheckRun, run_checks
+from jobsleuth.checks import CheckRun, Policy, load_policy, run_checks, with_baseline
 from jobsleuth.pipeline import AnalyzeOptions
 from jobsleuth.pipeline import analyze as _analyze
 
@@ -36,6 +36,18 @@ def analyze(
     return _analyze([Path(e) for e in many], Path(out), options or AnalyzeOptions())
 
 
-def check(case: Case) -> CheckRun:
-    """Judges a case afresh and writes nothing into it."""
-    return run_checks(case)
+def check(
+    case: Case, *, config: str | os.PathLike[str] | None = None, baseline: str | os.PathLike[str] | None = None
+) -> CheckRun:
+    """Judges a case afresh and writes nothing into it.
+
+    Args:
+        case: an open case.
+        config: a policy file (`jobsleuth.toml`); None: none is looked for.
+        baseline: a file that `jobsleuth baseline` wrote: its findings are left out.
+
+    Raises:
+        UsageError: one of the files cannot be read or holds what is not known.
+    """
+    policy = Policy() if config is None else load_policy(Path(config))
+    return run_checks(case, policy if baseline is None else with_baseline(policy, Path(baseline)))

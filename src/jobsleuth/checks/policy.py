@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import Any
 
 from jobsleuth.checks.base import Check, Severity
 
@@ -69,6 +70,26 @@ class Policy:
     severities: Mapping[str, Severity] = field(default_factory=dict)
     queues: tuple[QueueRule, ...] = ()
     accepted: Mapping[str, Accepted] = field(default_factory=dict)
+
+    def recorded(self) -> dict[str, Any]:
+        """What it says, for a case's manifest; of accepted findings only how many."""
+        return {
+            "accepted": len(self.accepted),
+            "off": sorted(self.off),
+            "on": sorted(self.on),
+            "parameters": dict(sorted(self.parameters.items())),
+            "queues": [
+                {
+                    "namespace": rule.namespace,
+                    "off": sorted(rule.off),
+                    "parameters": dict(sorted(rule.parameters.items())),
+                    "queue": rule.queue,
+                    "severities": dict(sorted(rule.severities.items())),
+                }
+                for rule in self.queues
+            ],
+            "severities": dict(sorted(self.severities.items())),
+        }
 
     def runs(self, check: type[Check]) -> bool:
         """Whether the check is to be run at all."""

@@ -9,7 +9,10 @@ from typing import Annotated
 
 import typer
 
-from jobsleuth.cli import lean, output, redaction
+from jobsleuth.cli import lean, moments, output, policies, redaction
+from jobsleuth.cli.moments import UntilOffsetOption, UntilOption, unix_ms
+    BaselineOption,
+    ConfigOption,
 from jobsleuth.cli.options import (
     JsonOption,
     MaxSpoolOption,
@@ -55,6 +58,8 @@ def command(
     redact_key: RedactKeyOption = None,
     fail_on: Annotated[
         Threshold, typer.Option("--fail-on", help="Exit 1 when a finding is this severe or worse.")
+    config: ConfigOption = None,
+    baseline: BaselineOption = None,
     ] = Threshold.NEVER,
     tmpdir: TmpdirOption = None,
     max_spool_bytes: MaxSpoolOption = None,
@@ -77,6 +82,7 @@ def command(
         payload_limit=limit,
         redactor=redaction.redactor(redact, redact_key),
         tmpdir=tmpdir,
+        policy=policies.chosen(config, baseline),
         max_spool_bytes=max_spool_bytes,
         **({} if max_value_bytes is None else {"max_value_bytes": max_value_bytes}),
     )

@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
-from jobsleuth.cli import lean, output, redaction
+from jobsleuth.cli import lean, output, policies, redaction
 from jobsleuth.cli.options import (
+    BaselineOption,
     CaseArgument,
+    ConfigOption,
     JsonOption,
     QuietOption,
     RedactKeyOption,
@@ -27,6 +29,8 @@ def command(
     ] = Threshold.ERROR,
     fmt: Annotated[ReportFormat, typer.Option("--format", help="Format of the report.")] = ReportFormat.TEXT,
     everything: Annotated[bool, typer.Option("--all", help="Text: every finding, not three of each kind.")] = False,
+    config: ConfigOption = None,
+    baseline: BaselineOption = None,
     redact: RedactOption = False,
     redact_key: RedactKeyOption = None,
     json: JsonOption = False,
@@ -34,16 +38,18 @@ def command(
 ) -> None:
     """Judge a case with the checks of this jobsleuth; nothing in the case changes."""
     lean.without_pandas()
+    policy = policies.chosen(config, baseline)
     from jobsleuth.checks import run_checks
     from jobsleuth.reports import document, lines, render
 
     opened = redaction.opened(case, redact, redact_key)
     fmt = ReportFormat.JSON if json else fmt
     with output.patience("checking", quiet):
-        judged = run_checks(opened)
+        judged = run_checks(opened, policy)
     report = document(opened, checks=judged.checks, findings=judged.findings, fail_on=fail_on)
     if fmt is ReportFormat.TEXT and not quiet:
         output.show(lines(report, width=output.width(), everything=everything))
     elif fmt is not ReportFormat.TEXT:
         output.write(render(report, fmt))
+    policies.tell(judged.accepted, judged.lapsed, quiet)
     raise typer.Exit(1 if report.failing else 0)

@@ -11,6 +11,7 @@ import typer
 
 from jobsleuth.cli import (
     analyze,
+    baseline,
     cat,
     check,
     crosscheck,
@@ -41,7 +42,11 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (analyze, check, report, queues, jobs, job, keys, export, sql, explain, cat, crosscheck, verify):
+_COMMANDS = (
+    *(analyze, check, baseline, report, queues, jobs, job, keys, export, sql),
+    *(explain, cat, crosscheck, verify),
+)
+for module in _COMMANDS:
     app.command(module.__name__.rpartition(".")[2], epilog=module.EXAMPLE)(module.command)
 
 

@@ -56,6 +56,24 @@ MaxValueOption = Annotated[
         "--max-value-bytes", min=1, metavar="N", help="Refuse a string that is larger than this; otherwise 2 GiB."
     ),
 ]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Policy: checks, severities, thresholds; ./jobsleuth.toml where it is there.",
+        show_default=False,
+    ),
+]
+BaselineOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--baseline",
+        metavar="FILE",
+        help="Known findings, as `jobsleuth baseline` writes them: only new ones are reported.",
+        show_default=False,
+    ),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes, no closing line.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 OutOption = Annotated[

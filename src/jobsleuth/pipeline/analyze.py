@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from jobsleuth.case import SCHEMA_VERSION, Case, CaseWriter, EvidenceInfo, EvidenceWarning, Manifest, Redactor
-from jobsleuth.checks import all_checks, run_checks
+from jobsleuth.checks import Policy, all_checks, run_checks
 from jobsleuth.dialects import Dialect, Options, all_dialects
 from jobsleuth.errors import UsageError
 from jobsleuth.keyspace import Claims
@@ -53,6 +53,7 @@ class AnalyzeOptions:
         max_value_bytes: refuse a single string larger than this.
         threads: decoding threads; None: one per core.
         tmpdir: folder for the temporary file that compressed or streamed evidence is spooled to; None: the system's.
+        policy: how strictly the case is judged; None: as the checks themselves say.
         max_spool_bytes: refuse evidence that unfolds to more than this; None: what `tmpdir` has room for.
     """
 
@@ -67,6 +68,7 @@ class AnalyzeOptions:
     tmpdir: Path | None = None
     max_spool_bytes: int | None = None
 
+    policy: Policy | None = None
     def recorded(self) -> dict[str, Any]:
         """The options that shape the case, for its manifest."""
         return {
@@ -75,7 +77,9 @@ class AnalyzeOptions:
             "payload_limit": self.payload_limit,
             "prefixes": list(self.prefixes),
             "redacted_with": None if self.redactor is None else self.redactor.key_id,
+        policy = None if self.policy is None or self.policy == Policy() else self.policy.recorded()
             "salvage": self.salvage,
+            **({} if policy is None else {"policy": policy}),
         }
 
 
@@ -126,7 +130,7 @@ def analyze(evidence: Sequence[Path], out: Path, options: AnalyzeOptions, progre
             evidence=infos,
         )
         with writer.preview(manifest) as preview:
-            run = run_checks(preview)
+            run = run_checks(preview, options.policy)
         writer.append("findings", run.findings)
         writer.append("checks", run.checks)
         with (

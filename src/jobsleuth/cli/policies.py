@@ -1,0 +1,35 @@
+"""Which policy a command judges with, and what it says of findings that the policy accepts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jobsleuth.cli import output
+
+if TYPE_CHECKING:
+    from jobsleuth.checks import Policy
+
+
+def chosen(config: Path | None, known: Path | None = None) -> Policy:
+    """The policy of `config`, else of ./jobsleuth.toml, else the default; with the baseline `known`.
+
+    Raises:
+        UsageError: one of the files cannot be read or holds what is not known.
+    """
+    from jobsleuth.checks import POLICY_FILE, Policy, load_policy, with_baseline
+
+    here = Path(POLICY_FILE)
+    file = config if config is not None else here if here.is_file() else None
+    policy = Policy() if file is None else load_policy(file)
+    return policy if known is None else with_baseline(policy, known)
+
+
+def tell(accepted: int, lapsed: int, quiet: bool) -> None:
+    """A note on findings that are not reported, or are again."""
+    from jobsleuth.reports import number
+
+    if accepted and not quiet:
+        output.note(f"{number(accepted, 'known finding')} accepted by the policy or the baseline")
+    if lapsed and not quiet:
+        output.note(f"{number(lapsed, 'finding')} reported again: the time for which it was accepted is over")
