@@ -195,6 +195,7 @@ TABLES: tuple[Table, ...] = (
             Column("library_version", _S, "Version the library itself recorded; null where it records none."),
             Column("paused", _BOOL, "Whether the queue is paused."),
             Column("paused_at", _MS, "Since when, where recorded (Asynq)."),
+            Column("pause_flags", pa.list_(_S), "Where BullMQ and Bull record it: `meta.paused`, `meta-paused`."),
             Column("counts", _COUNTS, "State → rows in `jobs`."),
             Column("oldest_waiting_at", _MS, "Creation (or pending-since) time of the oldest job ready to run."),
             Column("last_activity_at", _MS, "Newest event, start, finish or heartbeat seen."),

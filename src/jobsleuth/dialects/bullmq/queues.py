@@ -197,7 +197,8 @@ class Settings:
                     ["; ".join([layout.why, *more]) for layout, more in zip(layouts, notes, strict=True)]
                 ),
                 "library_version": pa.array([None if v is None else from_bytes(v) for v in versions], pa.string()),
-                "paused": pa.array([b"paused" in self.meta[n] or bool(self._meta_paused[n]) for n in names]),
+                "paused": pa.array([bool(self._pause_flags(n)) for n in names]),
+                "pause_flags": pa.array([self._pause_flags(n) for n in names], pa.list_(pa.string())),
                 "counts": pa.array([self._states(n) for n in names], _COUNTS),
                 "oldest_waiting_at": _times(tally.oldest_ready[queue], ALWAYS),
                 "last_activity_at": _times(tally.last_activity[queue], NEVER),
@@ -206,6 +207,11 @@ class Settings:
                 "counters": pa.array([sorted(self._counters[n].items()) for n in names], _COUNTS),
             }
         )
+
+    def _pause_flags(self, queue: int) -> list[str]:
+        """Where the pause is recorded: BullMQ writes the first, Bull before 3.18 the second, later both."""
+        there = {"meta.paused": b"paused" in self.meta[queue], "meta-paused": bool(self._meta_paused[queue])}
+        return [flag for flag, is_set in there.items() if is_set]
 
     def _states(self, queue: int) -> list[tuple[str, int]]:
         row = self._tally.counts[queue].tolist()
