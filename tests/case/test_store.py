@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from jobsleuth.case import TABLES, CaseWriter, Manifest, conform, open_case, store
+from jobsleuth.case import TABLES, CaseWriter, Manifest, conform, open_case, store, table_file
 from jobsleuth.errors import CaseError
 from tests.tables import T, build, evidence, rows_of
 
@@ -72,8 +72,8 @@ def test_columns_of_every_kind_survive(tmp_path: Path) -> None:
 def test_pieces_with_other_dictionaries_stay_dictionaries_and_keep_their_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Batches from different places bring different dictionaries; rows keep their order over many part files."""
-    monkeypatch.setattr(store, "PART_ROWS", 1_000)
+    """Batches from different places bring different dictionaries; rows keep their order over many row groups."""
+    monkeypatch.setattr(store, "GROUP_ROWS", 1_000)
     rng = random.Random(7)
     words = [f"q{i}" for i in range(50)]
     expected: list[str] = []
@@ -84,16 +84,17 @@ def test_pieces_with_other_dictionaries_stay_dictionaries_and_keep_their_order(
             batch = pa.RecordBatch.from_pydict({"queue": pa.array(some, pa.string()).cast(_TEXT)})
             writer.append("membership", batch)
         case = writer.finish(Manifest(version="0"))
-    parts = sorted((tmp_path / "c" / "membership").iterdir())
-    assert len(parts) > 3
+    (file,) = (tmp_path / "c" / "membership").iterdir()
+    metadata = pq.ParquetFile(file).metadata
+    assert metadata.num_row_groups > 3
     read = case.arrow("membership", ["queue"])
     assert read.schema.field("queue").type == _TEXT
     assert read.column("queue").cast(pa.string()).to_pylist() == expected
     assert case.query("SELECT count(*) AS n, count(DISTINCT queue) AS q FROM membership").to_pylist() == [
         {"n": len(expected), "q": len(set(expected))}
     ]
-    for part in parts:
-        chunk = pq.ParquetFile(part).metadata.row_group(0)
+    for number in range(metadata.num_row_groups):
+        chunk = metadata.row_group(number)
         column = next(chunk.column(i) for i in range(chunk.num_columns) if chunk.column(i).path_in_schema == "queue")
         assert "RLE_DICTIONARY" in column.encodings and column.compression == "LZ4"
 
@@ -171,8 +172,8 @@ def test_a_full_disk_is_one_error_and_leaves_nothing(tmp_path: Path, monkeypatch
     def full(*_: Any) -> Any:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store, "_write_part", full)
-    monkeypatch.setattr(store, "PART_ROWS", 1)
+    monkeypatch.setattr(table_file.TableFile, "write", full)
+    monkeypatch.setattr(store, "GROUP_ROWS", 1)
     with pytest.raises(CaseError, match="No space left on device") as failed, CaseWriter(tmp_path / "c") as writer:
         for _ in range(100):
             writer.append("jobs", rows_of("jobs", [{"job_id": "1"}]))

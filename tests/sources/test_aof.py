@@ -225,6 +225,22 @@ def test_random_commands_as_a_server_loads_them(seed: int, tmp_path: Path) -> No
     assert_same(cat(tmp_path / "copy", tmp_path), theirs)
 
 
+@pytest.mark.integration
+def test_sorted_by_other_keys(tmp_path: Path) -> None:
+    """SORT … BY … GET … STORE, where the weights tell all elements apart."""
+    commands = [text("SELECT", 0), text("RPUSH", "l", "a", "b", "c", "d"), text("SADD", "t", 3, 10, 2)]
+    for name, weight in (("a", 3), ("b", 1), ("c", 4), ("d", 2)):
+        commands += [text("SET", f"w:{name}", weight), text("HSET", f"h:{name}", "f", f"value of {name}")]
+    for number, how in enumerate(([], ["DESC"], ["LIMIT", 1, 2], ["LIMIT", 1, -1], ["LIMIT", -1, 2])):
+        commands.append(text("SORT", "l", "BY", "w:*", *how, "GET", "#", "GET", "h:*->f", "STORE", f"out{number}"))
+        commands.append(text("SORT", "t", *how, "STORE", f"set{number}"))
+        commands.append(text("SORT", "l", "BY", "w:*", *how, "ALPHA", "STORE", f"alpha{number}"))
+    evidence = in_folder(tmp_path / "s", packed(commands))
+    shutil.copytree(evidence, tmp_path / "copy")
+    with running(tmp_path / "s", *FOLDER) as server:
+        assert_same(cat(tmp_path / "copy", tmp_path), replies(server))
+
+
 # ---- cuts, damage, times, places
 
 

@@ -177,7 +177,12 @@ class Case:
         for info in self.manifest.evidence:
             if info.streamed:
                 continue
-            found += _compare(f"evidence {info.number}: {info.path}", Path(info.path), info.bytes, info.sha256)
+            label, path = f"evidence {info.number}: {info.path}", Path(info.path)
+            if not info.parts:
+                found += _compare(label, path, info.bytes, info.sha256)
+            folder = path if path.is_dir() else path.parent
+            for part in info.parts:
+                found += _compare(f"{label}: {part['name']}", folder / part["name"], part["bytes"], part["sha256"])
         return found
 
     @property

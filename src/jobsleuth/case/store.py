@@ -1,4 +1,4 @@
-"""Writing a case: rows stream into Parquet part files in a hidden folder that becomes the case by one rename."""
+"""Writing a case: rows stream into Parquet files in a hidden folder that becomes the case by one rename."""
 
 from __future__ import annotations
 
@@ -12,42 +12,41 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from jobsleuth.case.manifest import FILE_NAME, Manifest
 from jobsleuth.case.reader import Case
 from jobsleuth.case.schema import BY_NAME, TABLES, Table, conform
+from jobsleuth.case.table_file import GROUP_ROWS, TableFile
 from jobsleuth.errors import CaseError
 
-PART_BYTES = 16 << 20
-"""Arrow bytes after which a part file is closed: bounds memory, and makes parts that are encoded in parallel."""
-PART_ROWS = 1 << 20
-ROW_GROUP_ROWS = 1 << 17
-"""DuckDB reads a row group per thread; its own unit is 122,880 rows."""
-_WRITERS = 2
-_IN_FLIGHT = _WRITERS + 1
+GROUP_BYTES = 16 << 20
+"""Arrow bytes after which rows are written, as a row group of their table: bounds memory."""
+_IN_FLIGHT = 3
+"""Row groups that wait for their thread or are in work."""
 _JUDGED = ("checks", "findings")
 
 
 @dataclass
 class _Pending:
-    """Rows of one table that wait for their part file."""
+    """Rows of one table that wait to be written, and where they go."""
 
     pieces: list[pa.Table] = field(default_factory=list)
     nbytes: int = 0
     rows: int = 0
-    parts: int = 0
     total: int = 0
+    file: TableFile | None = None
+    files: int = 0
 
 
 class CaseWriter:
     """Writes a case; use it as a context manager.
 
     Nothing is at `out` before :meth:`finish` returns, and nothing is left behind when the block ends without it.
-    Part files are encoded by background threads; rows keep their order, and equal rows in equal pieces give equal
-    bytes. Meant for one thread.
+    Rows are encoded by a background thread for each table; they keep their order, and equal rows in equal pieces give
+    equal bytes. Meant for one thread.
 
     Raises:
         CaseError: `out` exists (without `force`), is no case (with it), or cannot be written.
@@ -59,7 +58,8 @@ class CaseWriter:
         self._force = force
         self._pending = {table.name: _Pending() for table in TABLES}
         self._files: dict[str, dict[str, object]] = {}
-        self._futures: list[Future[tuple[str, dict[str, object]]]] = []
+        self._threads: dict[str, ThreadPoolExecutor] = {}
+        self._futures: list[Future[Any]] = []
         self._slots = threading.BoundedSemaphore(_IN_FLIGHT)
         self._done = False
 
@@ -75,14 +75,17 @@ class CaseWriter:
             self._folder.mkdir()
         except OSError as error:
             raise self._failed(error) from error
-        self._pool = ThreadPoolExecutor(_WRITERS, thread_name_prefix="jobsleuth-parquet")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for thread in self._threads.values():
+            thread.shutdown(wait=True, cancel_futures=True)
         if not self._done:
+            for pending in self._pending.values():
+                if pending.file is not None:
+                    pending.file.abandon()
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def append(self, table_name: str, table: pa.Table | pa.RecordBatch) -> None:
@@ -90,7 +93,7 @@ class CaseWriter:
 
         Raises:
             KeyError: no such table or column.
-            CaseError: an earlier part could not be written.
+            CaseError: earlier rows could not be written.
         """
         pending = self._pending[table_name]
         piece = conform(table_name, table)
@@ -100,7 +103,7 @@ class CaseWriter:
         pending.rows += piece.num_rows
         pending.total += piece.num_rows
         pending.nbytes += piece.nbytes
-        if pending.nbytes >= PART_BYTES or pending.rows >= PART_ROWS:
+        if pending.nbytes >= GROUP_BYTES or pending.rows >= GROUP_ROWS:
             self._flush(table_name)
 
     def preview(self, manifest: Manifest, *, judged: bool = False) -> Case:
@@ -132,31 +135,41 @@ class CaseWriter:
         return {name: {"rows": pending.total} for name, pending in self._pending.items()}
 
     def _flush(self, name: str) -> None:
+        """Has the rows of a table that wait written."""
         pending = self._pending[name]
         self._raise_failures()
-        path = self._folder / name / f"part-{pending.parts:05d}.parquet"
         table = pa.concat_tables(pending.pieces) if pending.pieces else BY_NAME[name].schema.empty_table()
-        if pending.pieces:
-            pending.parts += 1
         pending.pieces, pending.nbytes, pending.rows = [], 0, 0
+        if pending.file is None:
+            pending.file = TableFile(BY_NAME[name], self._folder / name / f"part-{pending.files:05d}.parquet")
+            # An empty table's only file gives way to one with rows.
+            pending.files += 1 if table.num_rows else 0
         self._slots.acquire()
         try:
-            future = self._pool.submit(_write_part, BY_NAME[name], table, path)
+            future = self._thread(name).submit(pending.file.write, table)
         except BaseException:
             self._slots.release()
             raise
         future.add_done_callback(lambda _: self._slots.release())
         self._futures.append(future)
 
+    def _thread(self, name: str) -> ThreadPoolExecutor:
+        if name not in self._threads:
+            self._threads[name] = ThreadPoolExecutor(1, thread_name_prefix=f"jobsleuth-{name}")
+        return self._threads[name]
+
     def _settle(self, tables: tuple[Table, ...] | list[Table]) -> None:
-        """Every row on disk, and at least one file for each of `tables`."""
+        """Every row on disk, and at least one file for each of `tables`; rows that come later begin another file."""
         for name, pending in self._pending.items():
             if pending.pieces:
                 self._flush(name)
         for table in tables:
-            # An empty table's only file is `part-00000`, which a later row would replace.
-            if not self._pending[table.name].parts:
+            if not self._pending[table.name].files:
                 self._flush(table.name)
+        for name, pending in self._pending.items():
+            if pending.file is not None:
+                self._futures.append(self._thread(name).submit(pending.file.close))
+                pending.file = None
         for future in self._futures:
             self._collect(future)
         self._futures = []
@@ -165,12 +178,14 @@ class CaseWriter:
         while self._futures and self._futures[0].done():
             self._collect(self._futures.pop(0))
 
-    def _collect(self, future: Future[tuple[str, dict[str, object]]]) -> None:
+    def _collect(self, future: Future[Any]) -> None:
         try:
-            name, facts = future.result()
+            closed = future.result()
         except OSError as error:  # pyarrow raises OSError for file trouble, too
             raise self._failed(error) from error
-        self._files[name] = facts
+        if closed is not None:
+            name, facts = closed
+            self._files[name] = facts
 
     def _refuse_existing(self) -> None:
         if not os.path.lexists(self._target):
@@ -234,24 +249,3 @@ def _replaceable(path: Path) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(data, dict) and data.get("tool") == "jobsleuth"
-
-
-def _write_part(spec: Table, table: pa.Table, path: Path) -> tuple[str, dict[str, object]]:
-    """One Parquet file. Dictionaries of pieces are made one, else the writer would fall back to plain text."""
-    path.parent.mkdir(exist_ok=True)
-    repeated: list[str] = []
-    for column in spec.columns:
-        if pa.types.is_dictionary(column.type):
-            repeated.append(column.name)
-        elif pa.types.is_map(column.type):
-            repeated.append(f"{column.name}.key_value.key")
-    pq.write_table(
-        table.unify_dictionaries(),
-        path,
-        row_group_size=ROW_GROUP_ROWS,
-        # Zstandard would halve the big columns and take twice the time for them; see docs/performance.md.
-        compression="lz4",
-        use_dictionary=repeated,
-        write_statistics=spec.small_columns,
-    )
-    return f"{spec.name}/{path.name}", hashed(path)

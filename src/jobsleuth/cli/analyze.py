@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +10,9 @@ import typer
 
 from jobsleuth.cli import lean, moments, output, policies, redaction
 from jobsleuth.cli.moments import UntilOffsetOption, UntilOption, unix_ms
+from jobsleuth.cli.options import (
     BaselineOption,
     ConfigOption,
-from jobsleuth.cli.options import (
     JsonOption,
     MaxSpoolOption,
     MaxValueOption,
@@ -26,16 +25,14 @@ from jobsleuth.errors import UsageError
 
 EXAMPLE = "Example:  jobsleuth analyze dump.rdb --out case"
 
-_FOR_SECONDS = 100_000_000_000
-"""A bare number below this is Unix seconds, above it milliseconds: the border is the year 5138, or 1973."""
-
 
 def command(
     evidence: Annotated[
         list[Path],
         typer.Argument(
             metavar="EVIDENCE...",
-            help="RDB file, or several; gzip, zstd, LZ4, bzip2 and xz are unpacked; - reads standard input.",
+            help="RDB file, append-only file or folder, keyspace export; or several; gzip, zstd, LZ4, bzip2 and xz"
+            " are unpacked; - reads standard input.",
             show_default=False,
         ),
     ],
@@ -48,6 +45,8 @@ def command(
         str | None,
         typer.Option("--as-of", metavar="TIME", help="When the snapshot was taken: ISO 8601 with zone, or Unix time."),
     ] = None,
+    until: UntilOption = None,
+    until_offset: UntilOffsetOption = None,
     prefix: Annotated[
         list[str] | None, typer.Option("--prefix", metavar="P", help="A BullMQ prefix in use; may be repeated.")
     ] = None,
@@ -58,18 +57,19 @@ def command(
     redact_key: RedactKeyOption = None,
     fail_on: Annotated[
         Threshold, typer.Option("--fail-on", help="Exit 1 when a finding is this severe or worse.")
+    ] = Threshold.NEVER,
     config: ConfigOption = None,
     baseline: BaselineOption = None,
-    ] = Threshold.NEVER,
     tmpdir: TmpdirOption = None,
     max_spool_bytes: MaxSpoolOption = None,
     max_value_bytes: MaxValueOption = None,
     json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary, no progress.")] = False,
 ) -> None:
-    """Make a case from a snapshot: tables of every job, findings about what does not add up."""
+    """Make a case from a snapshot, append-only file or export: tables of every job, findings of what is amiss."""
     limit = _payload_limit(payload)
-    as_of_ms = None if as_of is None else _unix_ms(as_of)
+    as_of_ms = None if as_of is None else unix_ms(as_of, "--as-of")
+    until_ms, place = moments.until(until), moments.until_offset(until_offset)
     lean.without_pandas()
     from jobsleuth.pipeline import AnalyzeOptions, analyze
     from jobsleuth.reports import document, lines, render
@@ -78,11 +78,13 @@ def command(
         force=force,
         salvage=salvage,
         as_of_ms=as_of_ms,
+        until_ms=until_ms,
+        until_offset=place,
         prefixes=tuple(prefix or ()),
         payload_limit=limit,
+        policy=policies.chosen(config, baseline),
         redactor=redaction.redactor(redact, redact_key),
         tmpdir=tmpdir,
-        policy=policies.chosen(config, baseline),
         max_spool_bytes=max_spool_bytes,
         **({} if max_value_bytes is None else {"max_value_bytes": max_value_bytes}),
     )
@@ -113,22 +115,3 @@ def _payload_limit(text: str) -> int | None:
     if found is None:
         raise UsageError(f"--payload {text!r} is not full, none or head:N", hint="e.g. --payload head:200")
     return int(found[1])
-
-
-def _unix_ms(text: str) -> int:
-    """A time as Unix ms. A time without a zone is refused: nobody can say later which one was meant.
-
-    Raises:
-        UsageError: no time, or one without a zone.
-    """
-    if re.fullmatch(r"[0-9]{1,15}", text):
-        given = int(text)
-        return given * 1000 if given < _FOR_SECONDS else given
-    hint = "e.g. --as-of 2026-03-02T02:14:07Z"
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"--as-of {text!r} is not a time", hint=hint) from None
-    if when.tzinfo is None:
-        raise UsageError(f"--as-of {text!r} has no time zone", hint=hint)
-    return int((when - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from jobsleuth.cli import output
+from jobsleuth.cli import moments, output
+from jobsleuth.cli.moments import UntilOffsetOption, UntilOption
 from jobsleuth.cli.options import MaxSpoolOption, MaxValueOption, TmpdirOption
 
 EXAMPLE = "Example:  jobsleuth cat dump.rdb | head -n 3"
@@ -17,15 +18,20 @@ def command(
     evidence: Annotated[
         Path,
         typer.Argument(
-            metavar="EVIDENCE", help="RDB file, plain or compressed; - reads standard input.", show_default=False
+            metavar="EVIDENCE",
+            help="RDB file, append-only file or folder, keyspace export; plain or compressed; - reads standard input.",
+            show_default=False,
         ),
     ],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to this new file instead.")
     ] = None,
     salvage: Annotated[
-        bool, typer.Option("--salvage", help="Use what can be unpacked of a damaged compressed file.")
+        bool,
+        typer.Option("--salvage", help="Use what stands before the damage: compressed file, file of commands, export."),
     ] = False,
+    until: UntilOption = None,
+    until_offset: UntilOffsetOption = None,
     tmpdir: TmpdirOption = None,
     max_spool_bytes: MaxSpoolOption = None,
     max_value_bytes: MaxValueOption = None,
@@ -35,5 +41,14 @@ def command(
 
     most = DEFAULT_MAX_VALUE_BYTES if max_value_bytes is None else max_value_bytes
     spool = SpoolOptions(tmpdir, max_spool_bytes)
-    for remark in write_keyspace(evidence, out, max_value_bytes=most, spool=spool, salvage=salvage):
+    found = write_keyspace(
+        evidence,
+        out,
+        max_value_bytes=most,
+        spool=spool,
+        salvage=salvage,
+        until_ms=moments.until(until),
+        until_offset=moments.until_offset(until_offset),
+    )
+    for remark in found:
         output.note(remark.message)

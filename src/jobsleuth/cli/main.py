@@ -25,6 +25,7 @@ from jobsleuth.cli import (
     queues,
     report,
     sql,
+    timeline,
     verify,
 )
 from jobsleuth.errors import JobsleuthError
@@ -43,7 +44,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _COMMANDS = (
-    *(analyze, check, baseline, report, queues, jobs, job, keys, export, sql),
+    *(analyze, check, baseline, report, queues, jobs, job, timeline, keys, export, sql),
     *(explain, cat, crosscheck, verify),
 )
 for module in _COMMANDS:

@@ -47,6 +47,7 @@ _PATIENCE = 1.0
 """Seconds of silence before progress is shown."""
 _STAGES = {
     "unpack": ("unpacking", "bytes"),
+    "convert": ("replaying", "bytes"),
     "index": ("reading keys", "bytes"),
     "extract": ("decoding jobs", "jobs"),
     "check": ("checking", "checks"),

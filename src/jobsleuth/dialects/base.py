@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from jobsleuth.keyspace import Claims, Keyspace
 
@@ -24,6 +25,51 @@ class Options:
 
     payload_limit: int | None = None
     prefixes: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True)
+class RecordKey:
+    """A key that stands for one job: what the steps call it, and where the id stands in its name.
+
+    Attributes:
+        name: the place's name in `transitions`, e.g. `record`.
+        infix: what stands between the queue's base and the id.
+        suffix: what follows the id.
+    """
+
+    name: str
+    infix: bytes
+    suffix: bytes = b""
+
+
+@dataclass(frozen=True)
+class Story:
+    """How a dialect's keys tell the moves of its jobs, for evidence that holds every command.
+
+    A dialect that has one offers it as its attribute `story`.
+
+    Attributes:
+        structures: role → structure, where the members of the key are ids.
+        records: role → key of one job, which comes and goes.
+        moving: structures that a job moves between; leaving one and entering another at once is one step.
+        markers: members that are no ids; with `:` at the end, all that begin so.
+    """
+
+    structures: Mapping[str, str]
+    records: Mapping[str, RecordKey]
+    moving: frozenset[str]
+    markers: tuple[bytes, ...] = ()
+
+    def is_marker(self, members: pa.Array) -> npt.NDArray[np.bool_]:
+        """Per member, whether it is no id."""
+        found = np.zeros(len(members), np.bool_)
+        for marker in self.markers:
+            if marker.endswith(b":"):
+                same = pc.starts_with(members, pattern=marker)
+            else:
+                same = pc.equal(members, pa.scalar(marker, members.type))
+            found |= same.to_numpy(zero_copy_only=False)
+        return found
 
 
 class Dialect(Protocol):

@@ -21,10 +21,12 @@ from jobsleuth.keyspace import Claims
 from jobsleuth.pipeline.exact import Exact
 from jobsleuth.pipeline.fingerprint import Fingerprint, fingerprint, require_unchanged
 from jobsleuth.pipeline.keys_table import key_batches, timeless, unclaimed
+from jobsleuth.pipeline.transitions import transitions
 from jobsleuth.reports import document, prepare_html, render_html
 from jobsleuth.sources import (
     DEFAULT_MAX_VALUE_BYTES,
     STANDARD_INPUT,
+    ConvertedKeyspace,
     RdbKeyspace,
     ReadOptions,
     Snapshot,
@@ -47,39 +49,45 @@ class AnalyzeOptions:
         force: replace an existing case.
         salvage: keep what stands before a fault in the evidence, marked as such.
         as_of_ms: the snapshot's time in Unix ms, instead of the evidence's own.
+        until_ms: replay append-only files only up to this moment, Unix ms.
+        until_offset: replay them only up to this place: name of a file (None: the last) and byte offset.
         prefixes: BullMQ prefixes the user settles.
         payload_limit: bytes of each payload kept in the case; None: all, 0: none.
+        policy: how strictly the case is judged; None: as the checks themselves say.
         redactor: replaces what applications stored, and what looks like a secret, before it is written; None: as it is.
         max_value_bytes: refuse a single string larger than this.
         threads: decoding threads; None: one per core.
         tmpdir: folder for the temporary file that compressed or streamed evidence is spooled to; None: the system's.
-        policy: how strictly the case is judged; None: as the checks themselves say.
         max_spool_bytes: refuse evidence that unfolds to more than this; None: what `tmpdir` has room for.
     """
 
     force: bool = False
     salvage: bool = False
     as_of_ms: int | None = None
+    until_ms: int | None = None
+    until_offset: tuple[str | None, int] | None = None
     prefixes: tuple[str, ...] = ()
     payload_limit: int | None = None
+    policy: Policy | None = None
     redactor: Redactor | None = None
     max_value_bytes: int = DEFAULT_MAX_VALUE_BYTES
     threads: int | None = None
     tmpdir: Path | None = None
     max_spool_bytes: int | None = None
 
-    policy: Policy | None = None
     def recorded(self) -> dict[str, Any]:
         """The options that shape the case, for its manifest."""
+        policy = None if self.policy is None or self.policy == Policy() else self.policy.recorded()
         return {
+            **({} if policy is None else {"policy": policy}),
             "as_of_ms": self.as_of_ms,
             "max_value_bytes": self.max_value_bytes,
             "payload_limit": self.payload_limit,
             "prefixes": list(self.prefixes),
             "redacted_with": None if self.redactor is None else self.redactor.key_id,
-        policy = None if self.policy is None or self.policy == Policy() else self.policy.recorded()
             "salvage": self.salvage,
-            **({} if policy is None else {"policy": policy}),
+            "until_ms": self.until_ms,
+            "until_offset": None if self.until_offset is None else list(self.until_offset),
         }
 
 
@@ -101,6 +109,9 @@ def analyze(evidence: Sequence[Path], out: Path, options: AnalyzeOptions, progre
     reading = ReadOptions(
         salvage=options.salvage,
         as_of_ms=options.as_of_ms,
+        until_ms=options.until_ms,
+        until_offset=options.until_offset,
+        moves=True,
         max_value_bytes=options.max_value_bytes,
         threads=options.threads,
         spool=SpoolOptions(options.tmpdir, options.max_spool_bytes),
@@ -182,6 +193,9 @@ def _read(
                 done += rows.num_rows
                 if progress is not None:
                     progress("extract", min(done, total), total)
+    if isinstance(keyspace, ConvertedKeyspace) and keyspace.history is not None:
+        for rows in transitions(keyspace.history, all_dialects(), wishes):
+            append("transitions", rows)
     for batch in key_batches(keyspace, [c for _, c in claims]):
         append("keys", batch)
     sha256 = source.sha256
@@ -216,6 +230,7 @@ def _read(
         counts=facts.counts,
         databases=facts.databases,
         warnings=[EvidenceWarning(r.kind, r.message, r.offset, r.count) for r in remarks],
+        parts=facts.parts,
         functions=facts.functions,
         modules=facts.modules,
         fault=facts.fault,

@@ -16,6 +16,7 @@ from jobsleuth.reports.rows import jsonable, records
 from jobsleuth.reports.signals import signal_lines
 from jobsleuth.reports.story import picture_lines, story
 from jobsleuth.reports.text import WIDTH, Line, lines, queue_lines
+from jobsleuth.reports.timeline import Timeline, timelines
 from jobsleuth.reports.words import moment, number, size
 
 FORMATS = {
@@ -39,6 +40,7 @@ __all__ = [
     "JobRef",
     "Line",
     "Picture",
+    "Timeline",
     "at_or_above",
     "case_word",
     "document",
@@ -61,6 +63,7 @@ __all__ = [
     "signal_lines",
     "size",
     "story",
+    "timelines",
 ]
 
 

@@ -70,13 +70,14 @@ def lines(document: Document, *, width: int = WIDTH, everything: bool = False) -
 def _evidence(fact: EvidenceFact, width: int, *, numbered: bool) -> Iterator[Line]:
     info = fact.info
     family = (info.family or "server").capitalize()
+    version = "" if info.format_version is None else f" {info.format_version}"
     server = f" ({family} {terminal(info.redis_version, 20)})" if info.redis_version else ""
     status = str(info.checksum.get("status", "unverified"))
     taken = f"taken {moment(info.as_of_ms)} UTC" if info.as_of_ms is not None else "taken at an unknown time"
     about = (
         (f"file {info.number}: " if numbered else "", "dim"),
         (terminal(info.path, 80), "strong"),
-        (f"  {size(info.bytes)}  {info.format.upper()} {info.format_version}{server}  checksum ", "plain"),
+        (f"  {size(info.bytes)}  {info.format.upper()}{version}{server}  checksum ", "plain"),
         (status, "ok" if status == "ok" else "error" if status == "mismatch" else "warning"),
         (f"  {taken}", "plain"),
         (f" (given by {info.as_of_source})" if info.as_of_source == "option" else "", "dim"),

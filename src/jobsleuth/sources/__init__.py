@@ -1,5 +1,6 @@
 """Evidence in, keyspace out: one file per kind of evidence."""
 
+from jobsleuth.sources.aof import History
 from jobsleuth.sources.cat import write_keyspace
 from jobsleuth.sources.converted import ConvertedKeyspace, open_keyspace
 from jobsleuth.sources.crosscheck import Crosscheck, crosscheck
@@ -12,6 +13,7 @@ __all__ = [
     "STANDARD_INPUT",
     "ConvertedKeyspace",
     "Crosscheck",
+    "History",
     "RdbKeyspace",
     "ReadOptions",
     "Snapshot",

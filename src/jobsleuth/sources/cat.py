@@ -22,6 +22,8 @@ def write_keyspace(
     max_value_bytes: int = DEFAULT_MAX_VALUE_BYTES,
     spool: SpoolOptions | None = None,
     salvage: bool = False,
+    until_ms: int | None = None,
+    until_offset: tuple[str | None, int] | None = None,
 ) -> list[Remark]:
     """Writes every key of `evidence` as keyspace NDJSON to the new file `out`, or to standard output.
 
@@ -35,6 +37,9 @@ def write_keyspace(
         spool: where compressed and streamed evidence is spooled.
         salvage: use what can be unpacked of damaged compressed data, and what stands before the fault of an export.
 
+        until_ms: of an append-only file, leave out what came after this moment.
+        until_offset: of an append-only file, leave out commands that end behind this place.
+
     Returns:
         What was odd about the evidence.
 
@@ -46,7 +51,13 @@ def write_keyspace(
         if out.exists():
             raise EvidenceError("exists already", file=os.fspath(out), hint="choose another name for --out")
         partial = out.with_name(f".{out.name}.partial")
-    options = ReadOptions(salvage=salvage, max_value_bytes=max_value_bytes, spool=spool or SpoolOptions())
+    options = ReadOptions(
+        salvage=salvage,
+        max_value_bytes=max_value_bytes,
+        spool=spool or SpoolOptions(),
+        until_ms=until_ms,
+        until_offset=until_offset,
+    )
     with snapshot(evidence, spool=spool, salvage=salvage) as source, as_snapshot(source, options) as plain:
         try:
             told = _native.cat(

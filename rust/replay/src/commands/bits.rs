@@ -134,6 +134,7 @@ impl Width {
 pub fn bitfield(c: &mut Call<'_>) -> Outcome {
     let key = c.arg(1)?;
     let mut rule = b"WRAP".to_vec();
+    let mut writes = Vec::new();
     let mut i = 2;
     while let Some(word) = c.word(i) {
         match word.as_slice() {
@@ -144,16 +145,26 @@ pub fn bitfield(c: &mut Call<'_>) -> Outcome {
             }
             b"SET" | b"INCRBY" => {
                 let width = Width::of(c.arg(i + 1)?)?;
-                let at = offset(c.arg(i + 2)?, width)?;
-                let given = i128::from(c.int(i + 3)?);
-                let value = c.space.string_or_new(c.db, key)?;
-                let wanted = if word == b"SET" { given } else { width.read(value, at) + given };
-                if let Some(n) = width.fit(wanted, &rule) {
-                    width.write(value, at, n);
-                }
+                writes.push((word == b"SET", width, offset(c.arg(i + 2)?, width)?, c.int(i + 3)?, rule.clone()));
                 i += 4;
             }
             _ => return Err(Refused::Arguments),
+        }
+    }
+    let Some(end) = writes.iter().map(|(_, width, at, ..)| at + width.bits as usize).max() else { return Ok(()) };
+    let value = c.space.string_or_new(c.db, key)?;
+    // A server makes room first, whatever comes of the numbers.
+    if value.len() < end.div_ceil(8) {
+        value.resize(end.div_ceil(8), 0);
+    }
+    for (is_set, width, at, given, rule) in writes {
+        let wanted = match (is_set, width.signed) {
+            (true, true) => i128::from(given),
+            (true, false) => i128::from(given.cast_unsigned()),
+            (false, _) => width.read(value, at) + i128::from(given),
+        };
+        if let Some(n) = width.fit(wanted, &rule) {
+            width.write(value, at, n);
         }
     }
     Ok(())

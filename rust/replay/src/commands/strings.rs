@@ -32,7 +32,9 @@ pub fn set(c: &mut Call<'_>) -> Outcome {
                 let other = c.arg(i)?.to_vec();
                 wanted &= c.space.string(c.db, key)?.is_none_or(|value| *value != other);
             }
-            b"GET" => drop(c.space.string(c.db, key)?),
+            b"GET" => {
+                c.space.string(c.db, key)?;
+            }
             b"KEEPTTL" => expiry = known.flatten(),
             b"EX" | b"PX" | b"EXAT" | b"PXAT" => {
                 i += 1;

@@ -133,43 +133,60 @@ fn name(word: &[u8]) -> Result<Name<'_>, Refused> {
     }
 }
 
-fn between(member: &[u8], low: Name<'_>, high: Name<'_>) -> bool {
-    let above = match low {
+fn above(member: &[u8], low: Name<'_>) -> bool {
+    match low {
         Name::First => true,
         Name::Last => false,
         Name::At(name) => member >= name,
         Name::Beyond(name) => member > name,
-    };
-    above
-        && match high {
-            Name::First => false,
-            Name::Last => true,
-            Name::At(name) => member <= name,
-            Name::Beyond(name) => member < name,
-        }
+    }
+}
+
+fn below(member: &[u8], high: Name<'_>) -> bool {
+    match high {
+        Name::First => false,
+        Name::Last => true,
+        Name::At(name) => member <= name,
+        Name::Beyond(name) => member < name,
+    }
+}
+
+/// The members of a range of names, which makes sense where all scores are the same. Where they are not, this is what a
+/// server finds in a small sorted set: a run that begins with the first member in the range.
+fn run(all: Vec<(Bytes, f64)>, low: Name<'_>, high: Name<'_>, rev: bool) -> Vec<(Bytes, f64)> {
+    let enters = |member: &[u8]| if rev { below(member, high) } else { above(member, low) };
+    let stays = |member: &[u8]| if rev { above(member, low) } else { below(member, high) };
+    let ends = if rev { (all.last(), all.first()) } else { (all.first(), all.last()) };
+    let (Some((lowest, _)), Some((highest, _))) = ends else { return all };
+    if !above(highest, low) || !below(lowest, high) {
+        return Vec::new();
+    }
+    all.into_iter().skip_while(|(member, _)| !enters(member)).take_while(|(member, _)| stays(member)).collect()
 }
 
 /// The members that a test picks, in order.
-fn picked(c: &mut Call<'_>, key: &[u8], test: impl Fn(&[u8], f64) -> bool) -> Result<Vec<Bytes>, Refused> {
+fn picked(c: &mut Call<'_>, key: &[u8], test: impl Fn(f64) -> bool) -> Result<Vec<Bytes>, Refused> {
     let Some(zset) = c.space.zset(c.db, key)? else { return Ok(Vec::new()) };
-    Ok(zset.iter().filter(|&(member, score)| test(member, score)).map(|(member, _)| member.into()).collect())
+    Ok(zset.iter().filter(|&(_, score)| test(score)).map(|(member, _)| member.into()).collect())
 }
 
 pub fn zremrangebyscore(c: &mut Call<'_>) -> Outcome {
     let (key, low, high) = (c.arg(1)?, bound(c.arg(2)?)?, bound(c.arg(3)?)?);
-    let members = picked(c, key, |_, score| within(score, low, high))?;
+    let members = picked(c, key, |score| within(score, low, high))?;
     remove(c, key, &members)
 }
 
 pub fn zremrangebylex(c: &mut Call<'_>) -> Outcome {
     let (key, low, high) = (c.arg(1)?, name(c.arg(2)?)?, name(c.arg(3)?)?);
-    let members = picked(c, key, |member, _| between(member, low, high))?;
+    c.space.zset(c.db, key)?;
+    let all = scores(c, key)?;
+    let members: Vec<Bytes> = run(all, low, high, false).into_iter().map(|(member, _)| member).collect();
     remove(c, key, &members)
 }
 
 pub fn zremrangebyrank(c: &mut Call<'_>) -> Outcome {
     let (key, start, stop) = (c.arg(1)?, c.int(2)?, c.int(3)?);
-    let all = picked(c, key, |_, _| true)?;
+    let all = picked(c, key, |_| true)?;
     let range = range(start, stop, all.len());
     remove(c, key, all.get(range).unwrap_or_default())
 }
@@ -278,8 +295,8 @@ fn combine(c: &mut Call<'_>, everywhere: bool) -> Outcome {
             b"AGGREGATE" => {
                 aggregate = match c.word(i + 1).as_deref() {
                     Some(b"SUM") => |a, b| known(a + b),
-                    Some(b"MIN") => f64::min,
-                    Some(b"MAX") => f64::max,
+                    Some(b"MIN") => |a, b| if b < a { b } else { a },
+                    Some(b"MAX") => |a, b| if b > a { b } else { a },
                     _ => return Err(Refused::Arguments),
                 };
                 i += 2;
@@ -288,10 +305,16 @@ fn combine(c: &mut Call<'_>, everywhere: bool) -> Outcome {
         }
     }
     let wanted = keys.len();
-    let mut found: HashMap<Bytes, (f64, usize)> = HashMap::new();
+    let mut sources = Vec::new();
     for (key, weight) in keys.into_iter().zip(weights) {
-        for (member, score) in scores(c, key)? {
-            let score = known(score * weight);
+        sources.push((scores(c, key)?, weight));
+    }
+    // The smallest first, as a server does: with infinities the order matters.
+    sources.sort_by_key(|(members, _)| members.len());
+    let mut found: HashMap<Bytes, (f64, usize)> = HashMap::new();
+    for (nth, (members, weight)) in sources.into_iter().enumerate() {
+        for (member, score) in members {
+            let score = if everywhere && nth > 0 { score * weight } else { known(score * weight) };
             found
                 .entry(member)
                 .and_modify(|(old, n)| (*old, *n) = (aggregate(*old, score), *n + 1))
@@ -364,7 +387,7 @@ pub fn zrangestore(c: &mut Call<'_>) -> Outcome {
         }
         _ => {
             let (low, high) = (name(low)?, name(high)?);
-            all.into_iter().filter(|(member, _)| between(member, low, high)).skip(offset).take(count).collect()
+            run(all, low, high, rev).into_iter().skip(offset).take(count).collect()
         }
     };
     put(c, target, chosen);

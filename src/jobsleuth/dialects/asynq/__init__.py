@@ -9,8 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from jobsleuth.dialects.asynq.grammar import claim
+from jobsleuth.dialects.asynq.states import STRUCTURES
 from jobsleuth.dialects.asynq.tables import tables
-from jobsleuth.dialects.base import Options
+from jobsleuth.dialects.base import Options, RecordKey, Story
 from jobsleuth.keyspace import Claims, Keyspace
 
 
@@ -19,6 +20,11 @@ class Asynq:
 
     name = "asynq"
     title = "Asynq"
+    story = Story(
+        structures={name: name for name in STRUCTURES},
+        records={"job": RecordKey("record", b":t:")},
+        moving=frozenset(STRUCTURES[: STRUCTURES.index("lease")]),
+    )
 
     def claim(self, keyspace: Keyspace, free: npt.NDArray[np.bool_], options: Options) -> Claims:
         """See :meth:`jobsleuth.dialects.base.Dialect.claim`."""

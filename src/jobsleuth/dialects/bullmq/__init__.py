@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from jobsleuth.dialects.base import Dialect, Options
+from jobsleuth.dialects.base import Dialect, Options, RecordKey, Story
 from jobsleuth.dialects.bullmq.claim import NAME, claim
+from jobsleuth.dialects.bullmq.grammar import DECIDING, STRUCTURES
 from jobsleuth.dialects.bullmq.tables import tables
 from jobsleuth.keyspace import Claims, Keyspace
 
@@ -19,6 +20,12 @@ class BullMq:
 
     name = NAME
     title = "BullMQ"
+    story = Story(
+        structures={name: name for name in STRUCTURES if name not in ("marker", "repeat")},
+        records={"job": RecordKey("record", b":"), "lock": RecordKey("lock", b":", b":lock")},
+        moving=frozenset(STRUCTURES[:DECIDING]),
+        markers=(b"0", b"0:"),
+    )
 
     def claim(self, keyspace: Keyspace, free: npt.NDArray[np.bool_], options: Options) -> Claims:
         """Claims by key grammar, type and content; see :mod:`.bases` and :mod:`.owners`."""
