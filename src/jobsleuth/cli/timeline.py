@@ -13,7 +13,7 @@ from jobsleuth.cli.options import CaseArgument, JsonOption, QuietOption
 from jobsleuth.errors import UsageError
 from jobsleuth.safetext import from_bytes, terminal
 
-EXAMPLE = "Example:  jobsleuth timeline case 48211 --queue emails"
+EXAMPLE = "Example:  jobsleuth timeline case retries --queue emails"
 
 _SHOWN = ("time", "left", "entered", "command", "file", "byte")
 
