@@ -9,7 +9,8 @@ class LeakedSchedulerHistory(Check):
     """Histories of periodic tasks that no scheduler has any more.
 
     What it finds
-    Keys `asynq:scheduler_history:<entry>` whose entry is in no scheduler that lives; one finding for each database.
+    Keys `asynq:scheduler_history:<entry>` whose entry is in no scheduler that lives and enqueued nothing in the last
+    `settle_ms` (60 s); one finding for each database.
 
     Why it matters
     They hold up to 1,000 events each and never expire: every killed scheduler leaves as many as it had entries.
@@ -21,7 +22,8 @@ class LeakedSchedulerHistory(Check):
     Delete keys of entries that no scheduler has (`asynq cron list` names those it has).
 
     False alarms
-    It is information. In a cluster the schedulers' keys may be in another shard's snapshot.
+    It is information. A scheduler that has just started is not registered before its first beat, hence `settle_ms`. In
+    a cluster the schedulers' keys may be in another shard's snapshot.
 
     References
     hibiken/asynq#515, hibiken/asynq#819.
@@ -37,6 +39,8 @@ class LeakedSchedulerHistory(Check):
     heals = "no: only a graceful stop of the scheduler deletes its histories"
     basis = "derived"
     dialects = ("asynq",)
+    needs_time = True
+    parameters = {"settle_ms": 60_000}
     needs = {
         "schedules": (
             "dialect",
@@ -54,6 +58,17 @@ class LeakedSchedulerHistory(Check):
             "evidence",
             "db",
         ),
+        "events": (
+            "dialect",
+            "at",
+            "fields",
+            "evidence",
+            "db",
+        ),
+        "evidence": (
+            "evidence",
+            "as_of_ms",
+        ),
     }
     sql = """
         WITH histories AS (
@@ -63,11 +78,20 @@ class LeakedSchedulerHistory(Check):
         ),
         living AS (
             SELECT DISTINCT dialect, schedule_id, evidence, db FROM schedules WHERE has_record
+        ),
+        told AS (
+            SELECT fields['schedule_id'] AS schedule_id, evidence, db, max(v."at") AS told_at
+            FROM events AS v
+            WHERE dialect = 'asynq'
+            GROUP BY ALL
         )
         SELECT h.dialect, 'asynq' AS namespace, h.evidence, h.db, min(h.key) AS key, count(*) AS histories,
             count_text(count(*), 'key') AS _keys
         FROM histories AS h
+        JOIN evidence AS e USING (evidence)
+        LEFT JOIN told AS t USING (schedule_id, evidence, db)
         ANTI JOIN living AS l USING (dialect, schedule_id, evidence, db)
+        WHERE coalesce(e.as_of_ms - epoch_ms(t.told_at) > $settle_ms, TRUE)
         GROUP BY h.dialect, h.evidence, h.db
     """
     message = "History of periodic tasks that no live scheduler has: {_keys}, for example {key}"
