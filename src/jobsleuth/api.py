@@ -19,7 +19,7 @@ def analyze(
     out: str | os.PathLike[str],
     options: AnalyzeOptions | None = None,
 ) -> Case:
-    """Reads RDB files and builds the case folder `out`.
+    """Reads snapshots, append-only files and exports, and builds the case folder `out`.
 
     Args:
         evidence: one path or several (shards of one cluster, say).

@@ -221,6 +221,11 @@ class Case:
         return self._small("events")
 
     @property
+    def transitions(self) -> pd.DataFrame:
+        """Moves of jobs, from append-only files."""
+        return self._small("transitions")
+
+    @property
     def keys(self) -> pd.DataFrame:
         """Every key of the evidence."""
         return self._small("keys")
