@@ -6,6 +6,7 @@ import contextlib
 import functools
 import secrets
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,9 @@ def connect(
     )
     try:
         connection.execute("SET TimeZone = 'UTC'")
-        connection.execute("SET enable_progress_bar = false")
+        # In a notebook without the package that draws the bar, the setting itself is an error: then there is no bar.
+        with suppress(duckdb.InvalidInputException):
+            connection.execute("SET enable_progress_bar = false")
         # File names are patterns to DuckDB: the folder is named as it is and as a pattern that matches only itself.
         connection.execute(f"SET allowed_directories = [{_quoted(str(folder))}, {_quoted(_literal(folder))}]")
         connection.execute("SET enable_external_access = false")
