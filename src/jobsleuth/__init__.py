@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
-    from jobsleuth.api import Case, analyze, check, open_case
+    from jobsleuth.api import AnalyzeOptions, Case, analyze, check, open_case
     from jobsleuth.errors import JobsleuthError
 
-__all__ = ["Case", "JobsleuthError", "__version__", "analyze", "check", "open_case"]
+__all__ = ["AnalyzeOptions", "Case", "JobsleuthError", "__version__", "analyze", "check", "open_case"]
 
 
 def __getattr__(name: str) -> Any:
