@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, DictionaryArray, Int8Array, RecordBatch, StringArray
 use arrow_schema::{DataType, Field, Schema};
 use jobsleuth_columns::{FaultFacts, escaped};
 use jobsleuth_formats::{self as formats, Encoding};
-use jobsleuth_spool::{Export, Ledger, Reading, Writer, read_ndjson};
+use jobsleuth_spool::{Export, Ledger, Reading, Writer, read_foreign, read_ndjson};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use serde_json::json;
@@ -120,12 +120,69 @@ pub fn close_spool(writer: Writer<&File>) -> PyResult<()> {
     close().map_err(|error: formats::Error| fault(&error))
 }
 
-fn facts(export: &Export) -> serde_json::Value {
-    let mut ended_by = export.fault.as_ref().map(|error| json!(FaultFacts::new(error)));
-    if let Some(at) = export.cut_short_at {
-        let message = "the export has no last line: it was cut short";
-        ended_by = Some(json!({"kind": "cut_short", "message": message, "offset": at}));
+/// Writes the JSON export of another tool in the file `path` as a snapshot to the file `spool`. `records`: each object of
+/// it names a key and its type; else it holds keys and values only.
+#[pyfunction]
+#[pyo3(signature = (path, spool, records, salvage, max_value_bytes, max_spool_bytes, progress))]
+#[allow(clippy::too_many_arguments)]
+pub fn convert_foreign(
+    py: Python<'_>,
+    path: PathBuf,
+    spool: PathBuf,
+    records: bool,
+    salvage: bool,
+    max_value_bytes: u64,
+    max_spool_bytes: u64,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Conversion> {
+    let mut raised = None;
+    let outcome = py.detach(|| {
+        let file = File::open(path).map_err(not_opened)?;
+        let mut report = |done: u64, total: u64| {
+            interrupted(&mut raised, |py| match &progress {
+                Some(progress) => progress.call1(py, (done, total)).map(drop),
+                None => Ok(()),
+            })
+        };
+        let to = open_spool(&spool)?;
+        let mut writer = Writer::new(&to, RDB_VERSION, max_spool_bytes);
+        let reading = Reading { salvage, max_value_bytes };
+        let export = read_foreign(&file, &mut writer, records, reading, &mut report);
+        let export = export.map_err(|error| fault(&error))?;
+        close_spool(writer)?;
+        let info = json!({
+            "tool": export.tool.as_str(),
+            "started_at_ms": export.seen_ms.map(|(first, _)| first),
+            "finished_at_ms": export.seen_ms.map(|(_, last)| last),
+            "redis_version": null,
+            "as_of_ms": null,
+            "seen_at_ms": null,
+            "atomic": false,
+            "keys": export.ledger.len(),
+            "replaced": export.ledger.replaced,
+            "warnings": export.notes,
+            "fault": ended_by(export.fault.as_ref(), export.cut_short_at),
+        });
+        Ok(Conversion { info: info.to_string(), ledger: export.ledger.closed() })
+    });
+    match raised {
+        Some(error) => Err(error),
+        None => outcome,
     }
+}
+
+/// What ended the reading of an export before its end.
+fn ended_by(fault: Option<&formats::Error>, cut_short_at: Option<u64>) -> Option<serde_json::Value> {
+    match cut_short_at {
+        Some(at) => {
+            let message = "the export does not end as it should: it was cut short";
+            Some(json!({"kind": "cut_short", "message": message, "offset": at}))
+        }
+        None => fault.map(|error| json!(FaultFacts::new(error))),
+    }
+}
+
+fn facts(export: &Export) -> serde_json::Value {
     json!({
         "redis_version": export.redis_version.as_deref().map(escaped),
         "started_at_ms": export.started_at_ms,
@@ -136,6 +193,6 @@ fn facts(export: &Export) -> serde_json::Value {
         "keys": export.ledger.len(),
         "replaced": export.ledger.replaced,
         "warnings": export.notes,
-        "fault": ended_by,
+        "fault": ended_by(export.fault.as_ref(), export.cut_short_at),
     })
 }

@@ -19,7 +19,7 @@ mod _native {
     #[pymodule_export]
     use crate::cat::{cat, cat_dump};
     #[pymodule_export]
-    use crate::convert::{Conversion, convert_ndjson};
+    use crate::convert::{Conversion, convert_foreign, convert_ndjson};
     #[pymodule_export]
     use crate::error::Fault;
     #[pymodule_export]

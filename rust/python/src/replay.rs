@@ -86,10 +86,13 @@ fn facts(report: &Report, parts: &[Part], keys: u64) -> serde_json::Value {
     let (part, offset) = report.end;
     let aux: std::collections::BTreeMap<&str, String> =
         report.aux.iter().map(|(name, value)| (name.as_str(), escaped(value))).collect();
+    let names: std::collections::BTreeMap<String, u64> =
+        report.names.iter().map(|(name, count)| (name.escape_ascii().to_string(), *count)).collect();
     json!({
         "commands": report.commands,
         "replayed": report.replayed,
         "transactions": report.transactions,
+        "names": names,
         "library_commands": report.library_commands,
         "first_time_s": report.first_time_s,
         "last_time_s": report.last_time_s,

@@ -50,6 +50,8 @@ pub struct Report {
     /// Those that change keys and were run.
     pub replayed: u64,
     pub transactions: u64,
+    /// Names of commands, in capitals, and how often each came.
+    pub names: BTreeMap<Vec<u8>, u64>,
     /// Functions and scripts that were loaded or dropped.
     pub library_commands: u64,
     /// First and last time noted, Unix seconds.
@@ -95,6 +97,7 @@ pub fn replay(
             commands: 0,
             replayed: 0,
             transactions: 0,
+            names: BTreeMap::new(),
             library_commands: 0,
             first_time_s: None,
             last_time_s: None,
@@ -262,7 +265,13 @@ impl Run<'_> {
 
     fn command(&mut self, at: u64, args: &Args) -> Result<()> {
         self.report.commands += 1;
-        match args.name().as_slice() {
+        let name = args.name();
+        if let Some(count) = self.report.names.get_mut(&name) {
+            *count += 1;
+        } else if self.report.names.len() < MAX_NAMES {
+            self.report.names.insert(name.clone(), 1);
+        }
+        match name.as_slice() {
             b"MULTI" => self.open = Some(Vec::new()),
             b"DISCARD" => self.open = None,
             b"EXEC" => {

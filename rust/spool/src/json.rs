@@ -13,6 +13,8 @@ pub(crate) struct Json<I> {
     max_string: u64,
     /// Line feeds are white space between tokens (they end a line of NDJSON otherwise).
     lines_pass: bool,
+    /// Halves of surrogate pairs are taken, too: for bytes where they stand for those, else for the mark of a loss.
+    lenient: bool,
 }
 
 /// What a value begins like.
@@ -29,7 +31,13 @@ pub(crate) enum Token {
 
 impl<I: Input> Json<I> {
     pub fn new(input: I, max_string: u64, lines_pass: bool) -> Self {
-        Json { input, max_string, lines_pass }
+        Json { input, max_string, lines_pass, lenient: false }
+    }
+
+    /// Takes strings of writers that could not write what they had.
+    pub fn leniently(mut self) -> Self {
+        self.lenient = true;
+        self
     }
 
     pub fn fault(&self, what: &'static str) -> Error {
@@ -157,6 +165,7 @@ impl<I: Input> Json<I> {
         }
         match simdutf8::basic::from_utf8(out) {
             Ok(_) => Ok(()),
+            Err(_) if self.lenient => Ok(()),
             Err(_) => Err(Error::corrupt(start, "a string that is not UTF-8")),
         }
     }
@@ -173,6 +182,14 @@ impl<I: Input> Json<I> {
             b't' => b'\t',
             b'u' => {
                 let unit = self.code_unit()?;
+                if self.lenient && (0xdc00..0xe000).contains(&unit) {
+                    // Python's way to write a byte that is no UTF-8.
+                    match u8::try_from(unit - 0xdc00) {
+                        Ok(byte @ 0x80..) => out.push(byte),
+                        _ => out.extend_from_slice("\u{fffd}".as_bytes()),
+                    }
+                    return Ok(());
+                }
                 let code = match unit {
                     0xd800..0xdc00 => {
                         let pair = self.input.array::<2>()? == *b"\\u";

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
+mod foreign;
 mod json;
 mod ledger;
 mod listpack;
@@ -15,9 +16,11 @@ mod ndjson;
 mod notes;
 mod output;
 mod stream;
+mod tee;
 mod values;
 mod writer;
 
+pub use foreign::{Foreign, Tool, read_foreign};
 pub use ledger::{Ledger, Origin};
 pub use names::{encoding_named, kind_named, module_named};
 pub use ndjson::{Export, Reading, read_ndjson};

@@ -11,6 +11,7 @@ __all__ = [
     "__version__",
     "cat",
     "cat_dump",
+    "convert_foreign",
     "convert_ndjson",
     "cut",
     "find_prefix",
@@ -86,6 +87,22 @@ def convert_ndjson(
         Fault: no export of version 1; a broken line, unless salvaged; `spool` would pass its size.
     """
 
+def convert_foreign(
+    path: str,
+    spool: str,
+    records: bool,
+    salvage: bool,
+    max_value_bytes: int,
+    max_spool_bytes: int,
+    progress: Callable[[int, int], None] | None,
+) -> Conversion:
+    """Writes another tool's JSON export as a snapshot into the existing file `spool`; with `records` each of its
+    objects names a key and its type. The JSON of the conversion names the `tool`.
+
+    Raises:
+        Fault: no such export; damage, unless salvaged; `spool` would pass its size.
+    """
+
 def replay_commands(
     parts: Sequence[tuple[str, str]],
     spool: str,
@@ -103,7 +120,7 @@ def replay_commands(
     `moves`, that is called with batches of all changes, and every key that ever was is written to `history`.
 
     The JSON of the conversion: commands, replayed, transactions, library_commands, first_time_s, last_time_s, aux,
-    functions, keys, stop (end|time|offset|fault), end {part, offset}, warnings, fault.
+    functions, keys, names {command: count}, stop (end|time|offset|fault), end {part, offset}, warnings, fault.
 
     Raises:
         Fault: a fault in a file, unless salvaged; that the last file is cut short is none.

@@ -115,7 +115,7 @@ def replayed(
         files,
         os.fspath(target.path),
         options.salvage,
-        False,
+        source.kind == "commands",
         options.until_ms,
         _place(options, names, source.shown),
         options.max_value_bytes,
@@ -127,12 +127,58 @@ def replayed(
     told = json.loads(made.info())
     _require_time(told, options, source)
     version = told["aux"].get("valkey-ver") or told["aux"].get("redis-ver")
-    head = {"redis_version": version, "atomic": True, "as_of_ms": replayed_as_of(told, options).ms}
+    moment = replayed_as_of(told, options)
+    head: dict[str, Any] = {
+        "redis_version": version,
+        "atomic": True,
+        "as_of_ms": moment.ms,
+        "as_of_source": moment.source,
+    }
+    if is_export(told, source):
+        # No server wrote this: it is what some tool read, one key after the other.
+        head |= {"atomic": False, "warnings": _losses(told, source)}
+        return PlainSnapshot(target.path, made, "resp", head)
     if history is None or moves is None or writer is None:
-        return PlainSnapshot(target.path, made, head)
+        return PlainSnapshot(target.path, made, "aof", head)
     writer.close()
     moves.flush()
-    return PlainSnapshot(target.path, made, head, history.path, moves.path)
+    return PlainSnapshot(target.path, made, "aof", head, history.path, moves.path)
+
+
+_OF_EXPORTS = {"SELECT", "SET", "HSET", "HMSET", "RPUSH", "SADD", "ZADD", "EXPIREAT", "EXPIRE", "PEXPIREAT", "RESTORE"}
+_SECONDS = ("EXPIREAT", "EXPIRE")
+
+
+def is_export(told: dict[str, Any], source: Snapshot) -> bool:
+    """Whether commands are an export and not a server's own file: nothing is ever changed or removed, nothing noted.
+
+    A server writes every expiry as PEXPIREAT, and a rewritten file fills hashes with HMSET.
+    """
+    if source.kind == "commands":
+        return True
+    names = set(told["names"])
+    if source.parts or told["aux"] or told["first_time_s"] is not None or not names <= _OF_EXPORTS:
+        return False
+    return bool(names & {*_SECONDS, "HSET", "RESTORE"}) or names <= {"SELECT", "SET", "RPUSH", "SADD", "ZADD"}
+
+
+def _losses(told: dict[str, Any], source: Snapshot) -> list[dict[str, Any]]:
+    """What an export as commands cannot hold."""
+    losses = [
+        {
+            "kind": "loss_types",
+            "message": "exports as commands leave out streams, values of modules and times of hash fields",
+        }
+    ]
+    seconds = sum(told["names"].get(name, 0) for name in _SECONDS)
+    if seconds:
+        losses.append({"kind": "loss_expiry", "message": "times of expiry are whole seconds", "count": seconds})
+    if source.kind == "commands":
+        message = (
+            "plain words do not tell every byte: quotes, line feeds and bytes that are no text may have been changed"
+        )
+        losses.append({"kind": "loss_binary", "message": message})
+    return losses
 
 
 class _Sink:

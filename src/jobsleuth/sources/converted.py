@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 
 from jobsleuth.errors import UsageError
 from jobsleuth.keyspace import AsOf, EvidenceFacts
 from jobsleuth.sources import _native
-from jobsleuth.sources.aof import History, part_facts, part_names, replayed, replayed_as_of
+from jobsleuth.sources.aof import History, part_facts, part_names, replayed
 from jobsleuth.sources.rdb import RdbKeyspace, evidence_error
 from jobsleuth.sources.reading import PlainSnapshot, ReadOptions, remarks
 from jobsleuth.sources.spool import Snapshot, temporary
@@ -30,12 +29,11 @@ _ORIGINS = ("offset", "nbytes", "encoding")
 class ConvertedKeyspace(RdbKeyspace):
     """A keyspace read from a temporary snapshot; its description is that of the evidence it was made of."""
 
-    def __init__(self, source: Snapshot, index: _native.Index, made: _native.Conversion, options: ReadOptions) -> None:
+    def __init__(self, source: Snapshot, index: _native.Index, plain: PlainSnapshot, options: ReadOptions) -> None:
         super().__init__(source, index, threads=options.threads)
-        told = json.loads(made.info())
-        self.facts = _facts(source, told, self.facts)
-        self._as_of = replayed_as_of(told, options) if source.kind == "aof" else _as_of(told, options.as_of_ms)
-        self._made = made
+        self.facts = _facts(source, plain, self.facts)
+        self._as_of = _as_of(plain, options.as_of_ms)
+        self._plain = plain
         self.history: History | None = None
 
     @cached_property
@@ -43,7 +41,9 @@ class ConvertedKeyspace(RdbKeyspace):
         """As :attr:`Keyspace.keys`; `offset` and `nbytes` are those of the key in the evidence, `encoding` what the
         evidence says of it; null where it has no place, or says nothing."""
         keys = pa.table(self._index.keys())
-        origins = pa.table(self._made.origins())
+        if self._plain.made is None:
+            return keys
+        origins = pa.table(self._plain.made.origins())
         for name in _ORIGINS:
             at = keys.schema.get_field_index(name)
             place = keys.schema.field(at).with_nullable(True)
@@ -61,7 +61,7 @@ def as_snapshot(
     Raises:
         EvidenceError: it is damaged or of an unknown version, or there is no room for the temporary file.
     """
-    if source.kind != "aof" and (options.until_ms is not None or options.until_offset is not None):
+    if source.kind not in ("aof", "commands") and (options.until_ms is not None or options.until_offset is not None):
         raise UsageError(
             "is no append-only file, so --until has no meaning",
             file=source.shown,
@@ -73,8 +73,19 @@ def as_snapshot(
     with ExitStack() as stack:
         target = stack.enter_context(temporary(source.shown, options.spool, source.size))
         try:
-            if source.kind == "aof":
+            if source.kind in ("aof", "commands"):
                 plain = replayed(source, target, options, stack, progress)
+            elif source.kind in ("records-json", "rdbtools-json"):
+                made = _native.convert_foreign(
+                    os.fspath(source.path),
+                    os.fspath(target.path),
+                    source.kind == "records-json",
+                    options.salvage,
+                    options.max_value_bytes,
+                    target.room,
+                    progress,
+                )
+                plain = PlainSnapshot(target.path, made, json.loads(made.info())["tool"])
             else:
                 made = _native.convert_ndjson(
                     os.fspath(source.path),
@@ -84,7 +95,7 @@ def as_snapshot(
                     target.room,
                     progress,
                 )
-                plain = PlainSnapshot(target.path, made)
+                plain = PlainSnapshot(target.path, made, source.kind)
         except _native.Fault as fault:
             raise evidence_error(fault, source) from None
         yield plain
@@ -128,7 +139,7 @@ def open_keyspace(
             index = _native.index(os.fspath(plain.path), False, options.max_value_bytes, stage("index"))
         except _native.Fault as fault:
             raise evidence_error(fault, source) from None
-        keyspace = ConvertedKeyspace(source, index, plain.made, options)
+        keyspace = ConvertedKeyspace(source, index, plain, options)
         if plain.history is not None and plain.moves is not None:
             every = _native.index(os.fspath(plain.history), False, options.max_value_bytes, None)
             keyspace.history = History(
@@ -137,8 +148,9 @@ def open_keyspace(
         yield keyspace
 
 
-def _facts(source: Snapshot, told: dict[str, Any], spooled: EvidenceFacts) -> EvidenceFacts:
+def _facts(source: Snapshot, plain: PlainSnapshot, spooled: EvidenceFacts) -> EvidenceFacts:
     """What the evidence says of itself, with the counts of the snapshot that was made of it."""
+    told = plain.told
     kept = [r for r in spooled.remarks if r.kind in ("empty_key", "odd_database")]
     hints = ("hint_keys", "hint_expires")
     version = told.get("redis_version")
@@ -146,8 +158,8 @@ def _facts(source: Snapshot, told: dict[str, Any], spooled: EvidenceFacts) -> Ev
     counted = ("commands", "replayed", "transactions", "library_commands")
     return replace(
         spooled,
-        format=source.kind,
-        format_version=None if source.kind == "aof" else 1,
+        format=plain.format,
+        format_version=1 if plain.format == "keyspace-ndjson" else None,
         family=None,
         magic=None,
         aux=aux,
@@ -163,15 +175,16 @@ def _facts(source: Snapshot, told: dict[str, Any], spooled: EvidenceFacts) -> Ev
     )
 
 
-def _as_of(told: dict[str, Any], as_of_ms: int | None) -> AsOf:
-    """The moment an export shows: the one it tells, else the end of the time it took."""
+def _as_of(plain: PlainSnapshot, as_of_ms: int | None) -> AsOf:
+    """The moment the evidence shows: the one it tells, else the end of the time that an export took."""
+    told = plain.told
     atomic = bool(told["atomic"])
-    begun, ended = told["started_at_ms"], told["finished_at_ms"]
+    begun, ended = told.get("started_at_ms"), told.get("finished_at_ms")
     if as_of_ms is not None:
         return AsOf(as_of_ms, "option", atomic, None if atomic else begun)
     if atomic:
         moment = told["as_of_ms"]
-        return AsOf(moment, "unknown" if moment is None else "export")
-    last = max((ms for ms in (ended, told["seen_at_ms"], begun) if ms is not None), default=None)
+        return AsOf(moment, "unknown" if moment is None else told.get("as_of_source", "export"))
+    last = max((ms for ms in (ended, told.get("seen_at_ms"), begun) if ms is not None), default=None)
     moment = last if told["as_of_ms"] is None else told["as_of_ms"]
     return AsOf(moment, "unknown" if moment is None else "window", False, begun)

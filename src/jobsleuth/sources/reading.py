@@ -47,22 +47,25 @@ class PlainSnapshot:
     Attributes:
         path: the file.
         made: what came of making it; None: it is the evidence itself.
-        head: what the first line of its keyspace NDJSON says, where the conversion does not tell.
+        format: the evidence's format, as its description names it.
+        head: what is known of the evidence beside what the conversion tells.
         history: RDB file of every key that ever was, of a replay whose moves were recorded.
         moves: Arrow stream of those moves.
     """
 
     path: Path
     made: _native.Conversion | None = None
+    format: str = "rdb"
     head: dict[str, Any] = field(default_factory=dict)
     history: Path | None = None
     moves: Path | None = None
 
     @cached_property
     def told(self) -> dict[str, Any]:
-        """What the conversion tells, see :meth:`_native.Conversion.info`."""
+        """What the conversion tells, see :meth:`_native.Conversion.info`, and what else is known."""
         told: dict[str, Any] = {} if self.made is None else json.loads(self.made.info())
-        return told
+        losses = self.head.get("warnings", [])
+        return {**told, **self.head, "warnings": [*told.get("warnings", []), *losses]}
 
     @property
     def first_line(self) -> str | None:
@@ -70,8 +73,7 @@ class PlainSnapshot:
         if self.made is None:
             return None
         members = ("started_at_ms", "finished_at_ms", "redis_version", "atomic", "as_of_ms")
-        facts = {**self.told, **self.head}
-        line = {"format": "jobsleuth-keyspace", "version": 1, **{name: facts.get(name) for name in members}}
+        line = {"format": "jobsleuth-keyspace", "version": 1, **{name: self.told.get(name) for name in members}}
         return json.dumps(line, separators=(",", ":"))
 
     @property
@@ -89,4 +91,4 @@ class PlainSnapshot:
 
 def remarks(told: list[dict[str, Any]]) -> list[Remark]:
     """The core's warnings."""
-    return [Remark(w["kind"], w["message"], w.get("offset"), w.get("count")) for w in told]
+    return [Remark(w["kind"], w["message"], w.get("offset"), w.get("count") or None) for w in told]
