@@ -135,8 +135,8 @@ def test_only_six_commands_arrive_and_nothing_changes(dump: Path, tmp_path: Path
 
 @pytest.mark.parametrize("dump", FIXTURES, ids=lambda p: p.parent.name)
 def test_the_export_gives_the_tables_of_the_snapshot(dump: Path, tmp_path: Path) -> None:
-    """The same server saved and exported: the same rows in every table, in the order of the export, but for what is said
-    of the evidence itself; that it was no instant is said once; and what a moving job could explain is only possible."""
+    """The same server saved and exported: the same rows in every table, in the order of the export. Only what is said
+    of the evidence differs: that it was no instant is told once, and what a moving job explains is only possible."""
     with server(tmp_path / "server", dump=dump) as (redis_server, port):
         saved = tmp_path / "saved.rdb"
         saved.write_bytes(redis_server.save())
