@@ -231,9 +231,10 @@ def test_a_killed_worker_is_told_from_a_living_one() -> None:
             *(("LV002", W, "press", f"held-{n}") for n in (1, 2, 3)),
             *(("LV003", W, "bindery", f"held-{n}") for n in (1, 2)),
         ]
-    for release in ("0.24.1", "0.26.0"):
+    # Since 0.25.1 a scheduler's registration outlives its beats: there it still holds at the first snapshot.
+    for release, scheduler in (("0.24.1", [("SC011", W)]), ("0.26.0", [])):
         left = findings_of(FIXTURES / "asynq" / f"crash-servers-gone-{release}" / "evidence.rdb")
-        assert [(f["check_id"], f["severity"]) for f in left] == [("LV026", W)] * 3 + [("LV028", W), ("SC011", W)]
+        assert [(f["check_id"], f["severity"]) for f in left] == [("LV026", W)] * 3 + [("LV028", W), *scheduler]
         gone = findings_of(FIXTURES / "asynq" / f"crash-lease-expired-{release}" / "evidence.rdb")
         judged = [("LV003", N)] * 3 + [("LV008", W), ("LV028", N), ("SC011", W)]
         assert [(f["check_id"], f["severity"]) for f in gone] == judged
@@ -264,7 +265,8 @@ ON_TABLES_ONLY = {
     "EV005", "EV006", "EV007", "EV009", "EV010", "MB010", "MB011", "MB013", "MB017", "MB018", "SC005", "SC007", "SC008",
     "SC009", "SC010",
     "SC013", "ST003", "ST006", "CN006", "CN011", "CN012", "CN014", "CT002", "CT003", "CT004", "CT005", "CT006", "CT007",
-    "RL005", "RL007", "MB014", "LV012", "LV016", "LV017", "LV018", "LV019", "LV022", "LV023", "LV025", "LV027", "LV029", "LV030", "MB008", "RL009",
+    "RL005", "RL007", "MB014",
+    "LV012", "LV016", "LV017", "LV018", "LV019", "LV022", "LV023", "LV025", "LV027", "LV029", "LV030", "MB008", "RL009",
 }  # fmt: skip
 """Checks whose fault is in no dump here yet: their cases are their proof."""
 

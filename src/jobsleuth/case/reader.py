@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     import duckdb
     import pandas as pd
 
+PIECE_ROWS = 32_768
+"""Rows that :meth:`Case.stream` holds at once: jobs with their payloads may be large."""
+
 
 class Case:
     """A case folder, read-only. Use :func:`open_case`.
@@ -151,7 +154,7 @@ class Case:
             statements = self._connection.extract_statements(query)
             if len(statements) != 1 or statements[0].type.name not in ("SELECT", "EXPLAIN"):
                 raise UsageError("give one query that reads: select …, from …, describe …")
-            found = pa.RecordBatchReader.from_stream(self._connection.sql(query, params=params))
+            found = self._connection.sql(query, params=params).to_arrow_reader(PIECE_ROWS)
         except duckdb.Error as error:
             raise _refused(error) from error
         return pa.RecordBatchReader.from_batches(found.schema, _pieces(found))
