@@ -78,8 +78,11 @@ class Check:
     opt_in: ClassVar[bool] = False
     """Whether it runs only where the policy enables it: it speaks of what healthy queues show all the time."""
     moving: ClassVar[bool] = True
-    """Whether a job that moved meanwhile, or a part that is missing, could explain a finding: then it is only
-    `possible` in evidence that is not one instant (a SCAN export), is cut short, or fails its checksum."""
+    """Whether a job that moved meanwhile could explain a finding: then it is only `possible` in evidence that is not one
+    instant (a SCAN export) or fails its checksum."""
+    absence: ClassVar[bool | None] = None
+    """Whether it rests on something that is not there: then it is only `possible` in evidence that is cut short, since
+    that may stand in the part that is missing. None: as `moving`."""
     parameters: ClassVar[Mapping[str, int]] = {}
     """Named thresholds of the SQL and their defaults."""
     sql: ClassVar[str]
@@ -99,6 +102,11 @@ class Check:
         if tuple(found) != SECTIONS:
             raise CheckError(f"check {cls.__name__}: its docstring needs the sections {', '.join(SECTIONS)}")
         return found
+
+    @classmethod
+    def rests_on_absence(cls) -> bool:
+        """Whether a part of the evidence that is missing could explain its findings."""
+        return cls.moving if cls.absence is None else cls.absence
 
     @classmethod
     def help_url(cls) -> str:

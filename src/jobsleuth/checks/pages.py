@@ -54,7 +54,8 @@ def _page(check: type[Check]) -> str:
         f"| rests on | what is {check.basis} |\n"
         f"| runs | {'only if the policy enables it' if check.opt_in else 'unless switched off'} |\n"
         f"| since | {check.since} |\n"
-        f"| needs the snapshot's time | {'yes' if check.needs_time else 'no'} |\n",
+        f"| needs the snapshot's time | {'yes' if check.needs_time else 'no'} |\n"
+        f"| only possible in evidence that | {_doubts(check)} |\n",
     ]
     for heading, text in check.texts().items():
         lines.append(f"## {heading}\n\n{text}\n")
@@ -64,6 +65,12 @@ def _page(check: type[Check]) -> str:
     reads = "".join(f"| `{table}` | {', '.join(f'`{c}`' for c in cols)} |\n" for table, cols in check.needs.items())
     lines.append(f"## Tables and columns it reads\n\n| table | columns |\n|---|---|\n{reads}")
     return "\n".join(lines)
+
+
+def _doubts(check: type[Check]) -> str:
+    doubts = ["is not one instant or fails its checksum"] if check.moving else []
+    doubts += ["is cut short"] if check.rests_on_absence() else []
+    return ", or ".join(doubts) or "–"
 
 
 def _severity_note(check: type[Check]) -> str:

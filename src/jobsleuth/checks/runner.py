@@ -281,9 +281,13 @@ def _wrapped(check: type[Check], columns: list[str], shown: list[str]) -> str:
     if "severity" in columns:
         severity = f"coalesce(found.severity, {severity})"
     certainty = "coalesce(found.certainty, 'certain')" if "certainty" in columns else "'certain'"
+    doubts = []
     if check.moving:
-        whole = "(e.atomic AND e.fault IS NULL AND e.checksum IS DISTINCT FROM 'mismatch')"
-        certainty = f"CASE WHEN {whole} IS NOT FALSE THEN {certainty} ELSE 'possible' END"
+        doubts.append("e.atomic IS FALSE OR e.checksum IS NOT DISTINCT FROM 'mismatch'")
+    if check.rests_on_absence():
+        doubts.append("e.fault IS NOT NULL")
+    if doubts:
+        certainty = f"CASE WHEN {' OR '.join(doubts)} THEN 'possible' ELSE {certainty} END"
     told = [f'found."{c}"::{kind} AS "{c}"' if c in columns else f"NULL::{kind} AS {c}" for c, kind in _ANSWERS.items()]
     told.append("found._same::VARCHAR AS fingerprint" if "_same" in columns else "NULL::VARCHAR AS fingerprint")
     own = (*_PLACE, *_VERDICT, *_ANSWERS)

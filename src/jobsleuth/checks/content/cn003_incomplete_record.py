@@ -41,6 +41,7 @@ class IncompleteRecord(Check):
     versions = "Bull, BullMQ, Asynq 0.18+"
     impact = "have lost their payload and keep their id from being used again"
     heals = "no"
+    absence = False
     needs = {
         "jobs": (
             "dialect", "namespace", "queue", "job_id", "key", "has_record", "record_complete", "state", "name",

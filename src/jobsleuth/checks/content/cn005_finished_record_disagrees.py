@@ -38,6 +38,7 @@ class FinishedRecordDisagrees(Check):
     versions = "Bull, BullMQ, Asynq 0.19+"
     impact = "are finished, but their record tells another story"
     heals = "no: nothing rewrites a finished job"
+    absence = False
     needs = {
         "jobs": (
             "dialect",

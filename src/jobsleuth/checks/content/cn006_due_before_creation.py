@@ -38,6 +38,7 @@ class DueBeforeCreation(Check):
     basis = "derived"
     dialects = ("bullmq",)
     parameters = {"clock_skew_ms": 2_000}
+    absence = False
     needs = {
         "jobs": (
             "dialect",

@@ -40,6 +40,7 @@ class TimesOutOfOrder(Check):
     basis = "derived"
     needs_time = True
     parameters = {"clock_skew_ms": 2_000}
+    absence = False
     needs = {
         "jobs": (
             "dialect",

@@ -40,6 +40,7 @@ class ScoreOutOfRange(Check):
     impact = "run at once, never, or break listings: their score is no time of the library"
     heals = "no"
     basis = "derived"
+    absence = False
     needs = {
         "jobs": (
             "dialect",

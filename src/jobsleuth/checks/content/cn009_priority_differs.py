@@ -38,6 +38,7 @@ class PriorityDiffers(Check):
     heals = "no: the rank counts until the priority is changed again"
     basis = "derived"
     dialects = ("bullmq",)
+    absence = False
     needs = {
         "jobs": (
             "dialect",

@@ -36,6 +36,7 @@ class RetryNeverFailed(Check):
     impact = "wait for a retry without a failure: the library did not put them there"
     heals = "when it runs"
     dialects = ("asynq",)
+    absence = False
     needs = {
         "jobs": (
             "dialect",

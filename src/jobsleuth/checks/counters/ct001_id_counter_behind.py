@@ -40,6 +40,7 @@ class IdCounterBehind(Check):
     basis = "derived"
     moving = False
     dialects = ("bullmq",)
+    absence = True
     needs = {
         "jobs": (
             "dialect",

@@ -39,6 +39,7 @@ class ArchiveAtItsCap(Check):
     basis = "derived"
     dialects = ("asynq",)
     parameters = {"cap": 9_999}
+    absence = False
     needs = {
         "membership": (
             "dialect",

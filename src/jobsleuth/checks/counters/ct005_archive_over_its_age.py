@@ -40,6 +40,7 @@ class ArchiveOverItsAge(Check):
     dialects = ("asynq",)
     needs_time = True
     parameters = {"archive_age_ms": 7_776_000_000}
+    absence = False
     needs = {
         "membership": (
             "dialect",

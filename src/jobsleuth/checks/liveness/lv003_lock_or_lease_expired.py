@@ -45,6 +45,7 @@ class LockOrLeaseExpired(Check):
     heals = "no sign of anybody who would recover it"
     needs_time = True
     parameters = {"recovery_starts_ms": 30_000, "recovery_ends_ms": 90_000, "clock_skew_ms": 2_000}
+    absence = False
     needs = {
         "membership": ("dialect", "namespace", "queue", "job_id", "structure", "evidence", "db"),
         "workers": (

@@ -47,6 +47,7 @@ class Overdue(Check):
         "asynq_slack_ms": 7_000,
         "worker_sign_ms": 60_000,
     }
+    absence = False
     needs = {
         "membership": (
             "dialect",

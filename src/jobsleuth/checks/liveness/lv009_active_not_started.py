@@ -38,6 +38,7 @@ class ActiveNotStarted(Check):
     heals = "when its lock runs out: a stalled check puts it back"
     basis = "observed"
     dialects = ("bullmq",)
+    absence = False
     needs = {
         "jobs": (
             "dialect",

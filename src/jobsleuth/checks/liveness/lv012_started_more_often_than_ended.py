@@ -40,6 +40,7 @@ class StartedMoreOftenThanEnded(Check):
     heals = "no: the counters stay"
     basis = "derived"
     dialects = ("bullmq",)
+    absence = False
     needs = {
         "jobs": (
             "dialect",

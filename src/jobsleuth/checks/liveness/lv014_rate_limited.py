@@ -40,6 +40,7 @@ class RateLimited(Check):
     heals = "when the limit's window ends"
     basis = "derived"
     dialects = ("bullmq",)
+    absence = False
     needs = {
         "membership": (
             "dialect",

@@ -39,6 +39,7 @@ class LongRunningHeld(Check):
     basis = "observed"
     needs_time = True
     parameters = {"long_running_ms": 3_600_000}
+    absence = False
     needs = {
         "jobs": (
             "dialect",

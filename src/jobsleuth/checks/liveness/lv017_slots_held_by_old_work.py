@@ -40,6 +40,7 @@ class SlotsHeldByOldWork(Check):
     basis = "inferred"
     needs_time = True
     parameters = {"old_work_ms": 600_000}
+    absence = False
     needs = {
         "jobs": (
             "dialect",

@@ -41,6 +41,7 @@ class LeaseTooFarAhead(Check):
     dialects = ("asynq",)
     needs_time = True
     parameters = {"clock_skew_ms": 2_000}
+    absence = False
     needs = {
         "workers": (
             "dialect",

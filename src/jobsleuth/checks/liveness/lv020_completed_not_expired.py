@@ -41,6 +41,7 @@ class CompletedNotExpired(Check):
     dialects = ("asynq",)
     needs_time = True
     parameters = {"janitor_ms": 8_000, "clock_skew_ms": 2_000}
+    absence = False
     needs = {
         "membership": (
             "dialect",

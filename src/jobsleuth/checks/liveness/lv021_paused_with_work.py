@@ -41,6 +41,7 @@ class PausedWithWork(Check):
     basis = "observed"
     needs_time = True
     parameters = {"paused_after_ms": 86_400_000}
+    absence = False
     needs = {
         "queues": (
             "dialect",

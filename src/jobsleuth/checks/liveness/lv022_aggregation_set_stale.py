@@ -41,6 +41,7 @@ class AggregationSetStale(Check):
     dialects = ("asynq",)
     needs_time = True
     parameters = {"recovery_ms": 60_000, "clock_skew_ms": 2_000}
+    absence = False
     needs = {
         "workers": (
             "dialect",

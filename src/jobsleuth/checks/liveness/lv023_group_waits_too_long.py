@@ -40,6 +40,7 @@ class GroupWaitsTooLong(Check):
     dialects = ("asynq",)
     needs_time = True
     parameters = {"group_wait_ms": 3_600_000, "lost_after_ms": 86_400_000}
+    absence = False
     needs = {
         "membership": (
             "dialect",

@@ -39,6 +39,7 @@ class DeadlinePassed(Check):
     basis = "derived"
     dialects = ("asynq",)
     needs_time = True
+    absence = False
     needs = {
         "jobs": (
             "dialect",

@@ -41,6 +41,7 @@ class WorkerPastDeadline(Check):
     dialects = ("asynq",)
     needs_time = True
     parameters = {"beat_ms": 5_000, "clock_skew_ms": 2_000}
+    absence = False
     needs = {
         "workers": (
             "dialect",

@@ -40,6 +40,7 @@ class DeadServer(Check):
     basis = "derived"
     dialects = ("asynq",)
     needs_time = True
+    absence = False
     needs = {
         "membership": (
             "dialect",

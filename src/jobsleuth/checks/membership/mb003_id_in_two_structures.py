@@ -39,6 +39,7 @@ class IdInTwoStructures(Check):
     versions = "all releases"
     impact = "may run again after they ended, or twice"
     heals = "no: each place goes its own way"
+    absence = False
     needs = {
         "membership": (
             "dialect", "namespace", "queue", "job_id", "job_id_bytes", "structure", "decides_state", "key",

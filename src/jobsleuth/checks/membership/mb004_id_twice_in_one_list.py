@@ -39,6 +39,7 @@ class IdTwiceInOneList(Check):
     versions = "all releases"
     impact = "will run once for each entry"
     heals = "no: each entry is run"
+    absence = False
     needs = {
         "membership": (
             "dialect", "namespace", "queue", "job_id", "job_id_bytes", "structure", "kind", "position",

@@ -43,6 +43,7 @@ class ForeignMarker(Check):
     heals = "BullMQ 5+ drops old list entries when it meets them; foreign members stay"
     dialects = ("bullmq",)
     parameters = {"many_markers": 10}
+    absence = False
     needs = {
         "membership": ("dialect", "namespace", "queue", "job_id", "structure", "kind", "key", "evidence", "db"),
         "queues": ("dialect", "namespace", "queue", "layout", "evidence", "db"),

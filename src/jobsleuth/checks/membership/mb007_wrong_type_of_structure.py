@@ -39,6 +39,7 @@ class WrongTypeOfStructure(Check):
     versions = "all releases of Bull, BullMQ, Asynq"
     impact = "stand where the library needs another type: every command on them fails"
     heals = "no: every command on the key fails until it is gone"
+    absence = False
     needs = {
         "keys": (
             "evidence",

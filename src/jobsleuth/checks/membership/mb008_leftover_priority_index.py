@@ -37,6 +37,7 @@ class LeftoverPriorityIndex(Check):
     impact = "take memory and mean nothing to this release"
     heals = "no: nothing reads or deletes it"
     dialects = ("bullmq",)
+    absence = False
     needs = {
         "keys": (
             "evidence",

@@ -39,6 +39,7 @@ class PauseFlagsDisagree(Check):
     basis = "derived"
     moving = False
     dialects = ("bullmq",)
+    absence = True
     needs = {
         "queues": (
             "dialect",

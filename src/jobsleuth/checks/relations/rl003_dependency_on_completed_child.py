@@ -38,6 +38,7 @@ class DependencyOnCompletedChild(Check):
     impact = "will never run: the child they wait for has already completed"
     heals = "no: a child that has completed does not end again"
     dialects = ("bullmq",)
+    absence = False
     needs = {
         "membership": (
             "dialect",

@@ -39,6 +39,7 @@ class ParentNotFailedWithChild(Check):
     impact = "wait although a child has failed them: they should have been released to fail"
     heals = "no: the release happens once, when the child fails"
     dialects = ("bullmq",)
+    absence = False
     needs = {
         "membership": (
             "dialect",

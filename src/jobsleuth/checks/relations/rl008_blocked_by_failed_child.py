@@ -39,6 +39,7 @@ class BlockedByFailedChild(Check):
     impact = "wait for a child that failed: nothing happens until it is retried or removed"
     heals = "no: only a retry or the removal of the child releases the parent"
     dialects = ("bullmq",)
+    absence = False
     needs = {
         "membership": (
             "dialect",

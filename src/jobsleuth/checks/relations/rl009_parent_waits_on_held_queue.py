@@ -40,6 +40,7 @@ class ParentWaitsOnHeldQueue(Check):
     basis = "derived"
     dialects = ("bullmq",)
     parameters = {"long_limit_ms": 3_600_000}
+    absence = False
     needs = {
         "membership": (
             "dialect",

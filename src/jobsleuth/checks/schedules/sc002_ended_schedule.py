@@ -40,6 +40,7 @@ class EndedSchedule(Check):
     basis = "derived"
     dialects = ("bullmq",)
     needs_time = True
+    absence = False
     needs = {
         "schedules": (
             "dialect",

@@ -39,6 +39,7 @@ class SeveralNextJobs(Check):
     heals = "when the extra jobs have run: they make no successors of their own in 5.x and later"
     basis = "derived"
     dialects = ("bullmq",)
+    absence = False
     needs = {
         "jobs": (
             "dialect",

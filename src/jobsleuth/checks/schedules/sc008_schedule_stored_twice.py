@@ -39,6 +39,7 @@ class ScheduleStoredTwice(Check):
     heals = "no: each entry makes its own next jobs"
     basis = "derived"
     dialects = ("bullmq",)
+    absence = False
     needs = {
         "schedules": (
             "dialect",

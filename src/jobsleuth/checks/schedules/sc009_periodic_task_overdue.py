@@ -39,6 +39,7 @@ class PeriodicTaskOverdue(Check):
     dialects = ("asynq",)
     needs_time = True
     parameters = {"late_after_ms": 60_000}
+    absence = False
     needs = {
         "schedules": (
             "dialect",

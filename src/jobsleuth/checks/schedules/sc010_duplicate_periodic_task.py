@@ -37,6 +37,7 @@ class DuplicatePeriodicTask(Check):
     heals = "no: each scheduler goes its own way"
     basis = "derived"
     dialects = ("asynq",)
+    absence = False
     needs = {
         "schedules": (
             "dialect",

@@ -39,6 +39,7 @@ class DeadScheduler(Check):
     basis = "derived"
     dialects = ("asynq",)
     needs_time = True
+    absence = False
     needs = {
         "workers": (
             "dialect",

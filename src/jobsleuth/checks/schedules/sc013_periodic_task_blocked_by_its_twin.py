@@ -37,6 +37,7 @@ class PeriodicTaskBlockedByItsTwin(Check):
     heals = "when the earlier run is deleted: completed ones at their retention, archived ones by age or count"
     basis = "derived"
     dialects = ("asynq",)
+    absence = False
     needs = {
         "jobs": ("state",),
         "schedules": (

@@ -42,6 +42,7 @@ class ClaimedStateDiffers(Check):
     impact = "cannot be looked up, run or deleted by their id"
     heals = "no: the record is rewritten only when the task moves again"
     dialects = ("asynq",)
+    absence = False
     needs = {
         "jobs": (
             "dialect", "namespace", "queue", "job_id", "key", "has_record", "state", "claimed_state", "evidence", "db",

@@ -39,6 +39,7 @@ class FinishedButNotInFinished(Check):
     impact = "ended once and are about to run again, or are shown as unfinished"
     heals = "no: the time stays until the job ends again"
     dialects = ("bullmq",)
+    absence = False
     needs = {
         "jobs": (
             "dialect",

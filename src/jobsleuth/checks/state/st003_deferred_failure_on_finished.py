@@ -38,6 +38,7 @@ class DeferredFailureOnFinished(Check):
     impact = "carry a failure that was to come at their next start"
     heals = "no: it is cleared when a job fails"
     dialects = ("bullmq",)
+    absence = False
     needs = {
         "jobs": (
             "dialect",

@@ -39,6 +39,7 @@ class PriorityOrDelayWithoutEffect(Check):
     heals = "no: the order in the list is what counts"
     basis = "derived"
     dialects = ("bullmq",)
+    absence = False
     needs = {
         "jobs": (
             "dialect",

@@ -39,6 +39,7 @@ class FailedByHousekeeping(Check):
     impact = "were given up on by the library: their handler may have done the work"
     heals = "for a retry, when it runs again"
     basis = "inferred"
+    absence = False
     needs = {
         "jobs": (
             "dialect",

@@ -37,6 +37,7 @@ class TaskInAnotherGroup(Check):
     impact = "cannot be found by their id, and are aggregated with others than meant"
     heals = "when the group it is in is aggregated"
     dialects = ("asynq",)
+    absence = False
     needs = {
         "jobs": (
             "dialect",

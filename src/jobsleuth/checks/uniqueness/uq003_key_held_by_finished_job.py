@@ -39,6 +39,7 @@ class KeyHeldByFinishedJob(Check):
     impact = "are kept out by a job that has finished"
     heals = "no, unless the key has an expiry: the library deletes it when the job ends, and that is over"
     needs_time = True
+    absence = False
     needs = {
         "membership": (
             "dialect",

@@ -41,6 +41,7 @@ class RetainedCustomIds(Check):
     basis = "derived"
     opt_in = True
     dialects = ("bullmq",)
+    absence = False
     needs = {
         "jobs": (
             "dialect",

@@ -40,6 +40,7 @@ class LockOnForeignTask(Check):
     basis = "derived"
     dialects = ("asynq",)
     needs_time = True
+    absence = False
     needs = {
         "jobs": (
             "has_record",

@@ -39,6 +39,7 @@ class LockHeldByArchivedTask(Check):
     basis = "derived"
     dialects = ("asynq",)
     needs_time = True
+    absence = False
     needs = {
         "membership": (
             "dialect",

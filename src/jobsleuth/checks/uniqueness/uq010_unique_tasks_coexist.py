@@ -37,6 +37,7 @@ class UniqueTasksCoexist(Check):
     impact = "will do the same work twice although they were meant to be unique"
     heals = "no: each of them runs"
     dialects = ("asynq",)
+    absence = False
     needs = {
         "jobs": (
             "dialect",
