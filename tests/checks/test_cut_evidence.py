@@ -17,7 +17,8 @@ def test_only_what_the_missing_part_could_explain_is_doubted(tmp_path: Path) -> 
         {"job_id": "twin", "has_record": True, "state": "waiting", "record_complete": True},
     ]
     places = [("ghost", "wait"), ("twin", "wait"), ("twin", "completed")]
-    membership = [{"job_id": j, "structure": s, "kind": "list", "decides_state": True} for j, s in places]
+    common = {"kind": "list", "decides_state": True}
+    membership = [{"job_id": j, "structure": s, "key": f"bull:q:{s}", **common} for j, s in places]
     tables = {"jobs": rows_of("jobs", jobs), "membership": rows_of("membership", membership)}
     judged = [find_check("MB001"), find_check("MB003")]
     for fault, ghost in ((None, "certain"), (FAULT, "possible")):

@@ -78,8 +78,8 @@ class Check:
     opt_in: ClassVar[bool] = False
     """Whether it runs only where the policy enables it: it speaks of what healthy queues show all the time."""
     moving: ClassVar[bool] = True
-    """Whether a job that moved meanwhile could explain a finding: then it is only `possible` in evidence that is not one
-    instant (a SCAN export) or fails its checksum."""
+    """Whether a job that moved meanwhile could explain a finding: then it is only `possible` in evidence that is not
+    one instant (a SCAN export) or fails its checksum."""
     absence: ClassVar[bool | None] = None
     """Whether it rests on something that is not there: then it is only `possible` in evidence that is cut short, since
     that may stand in the part that is missing. None: as `moving`."""
