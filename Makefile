@@ -92,16 +92,25 @@ rust: $(VENV)/.dev
 pytest: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2
 
-# Each target for SECONDS; wants a C++ compiler and `cargo install cargo-fuzz`.
-FUZZ_TARGETS ?= file dump export stream listpack ziplist protobuf json
+# Each target for SECONDS, two at a time; wants a C++ compiler.
+FUZZ_TARGETS ?= $(notdir $(wildcard rust/fuzz/seeds/*))
 SECONDS ?= 30
-fuzz:
-	@cargo fuzz --version >/dev/null || { echo "cargo-fuzz is missing: cargo install cargo-fuzz" >&2; exit 2; }
-	cd rust/fuzz && for target in $(FUZZ_TARGETS); do \
-	  mkdir -p corpus/$$target; \
-	  cargo fuzz run --sanitizer none $$target corpus/$$target seeds/$$target -- \
-	    -max_total_time=$(SECONDS) -max_len=16384 -timeout=10 -rss_limit_mb=512 -verbosity=0 -print_final_stats=1; \
-	done
+CARGO_FUZZ := PATH="$(abspath $(BIN)):$$PATH" cargo fuzz
+fuzz: $(BIN)/cargo-fuzz
+	@command -v c++ >/dev/null || $(MAKE) --no-print-directory c++-package
+	@mkdir -p $(FUZZ_TARGETS:%=rust/fuzz/corpus/%)
+	cd rust/fuzz && $(CARGO_FUZZ) build --sanitizer none
+	@cd rust/fuzz && printf '%s\n' $(FUZZ_TARGETS) | xargs -P 2 -I{} env $(CARGO_FUZZ) run --sanitizer none {} corpus/{} seeds/{} -- \
+	  -max_total_time=$(SECONDS) -max_len=16384 -timeout=10 -rss_limit_mb=512 -verbosity=0 -print_final_stats=1
+
+$(BIN)/cargo-fuzz: | $(BIN)/python
+	cargo install --quiet --locked --root $(VENV) cargo-fuzz
+
+.PHONY: c++-package
+c++-package:
+	@if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	  apt-get update -qq && apt-get install -y -qq --no-install-recommends g++ >/dev/null; \
+	else echo "a C++ compiler is missing; on Debian: apt install g++" >&2; exit 2; fi
 
 # ---- made from the code
 
