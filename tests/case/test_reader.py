@@ -178,7 +178,7 @@ def test_no_case_and_a_broken_manifest_are_errors(tmp_path: Path) -> None:
         "[]": "not written by jobsleuth",
         '{"tool": "other"}': "not written by jobsleuth",
         '{"tool": "jobsleuth"}': "table version None",
-        json.dumps({"tool": "jobsleuth", "schema_version": SCHEMA_VERSION + 1}): "reads up to",
+        json.dumps({"tool": "jobsleuth", "schema_version": SCHEMA_VERSION + 1}): "too new",
         json.dumps({"tool": "jobsleuth", "schema_version": 1}): "incomplete",
         json.dumps(
             {"tool": "jobsleuth", "schema_version": 1, "version": "1", "evidence": [{"number": 0}]}

@@ -23,6 +23,9 @@ from jobsleuth.errors import CaseError
 MEMORY_LIMIT = "1GB"
 """Above it DuckDB spills to the system's temporary folder."""
 
+ABSENT = "not written by the jobsleuth that made the case"
+"""Comment on the columns of a view that are null because the case is older than they are."""
+
 _Fields = list[tuple[str, pa.DataType]]
 _EVIDENCE_FIELDS: _Fields = [
     ("evidence", pa.int32()),
@@ -83,20 +86,37 @@ def connect(
         connection.execute(f"SET allowed_directories = [{_quoted(str(folder))}, {_quoted(_literal(folder))}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
-        for name, files in tables.items():
-            listed = ", ".join(_quoted(_literal(folder / name / file.name)) for file in files)
-            source = f"read_parquet([{listed}], hive_partitioning = false)"
+        for name in BY_NAME:
+            files = ", ".join(_quoted(_literal(folder / name / file.name)) for file in tables.get(name, []))
+            source, absent = _source(connection, name, f"[{files}]" if files else None)
             shown = "*" if redactor is None else _redacted(connection, redactor, name)
             connection.execute(f'CREATE VIEW "{name}" AS SELECT {shown} FROM {source}')
+            for column in absent:
+                connection.execute(f'COMMENT ON COLUMN "{name}"."{column}" IS {_quoted(ABSENT)}')
         _store(connection, "evidence", _evidence(manifest))
         _store(connection, "warnings", _warnings(manifest))
-        if "jobs" in tables:
-            _signals(connection)
+        _signals(connection)
     except duckdb.Error as error:
         connection.close()
         text = safetext.terminal(" ".join(str(error).split()), 300)
         raise CaseError(f"the case cannot be read: {text}", file=str(path)) from error
     return connection
+
+
+def _source(connection: duckdb.DuckDBPyConnection, name: str, files: str | None) -> tuple[str, list[str]]:
+    """What the view of a table is made of, and the columns that an older jobsleuth did not write: they are null."""
+    source, have = "", set()
+    if files is not None:
+        source = f"read_parquet({files}, hive_partitioning = false)"
+        have = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
+    absent = [column.name for column in BY_NAME[name].columns if column.name not in have]
+    if absent:
+        types = {c.name: c.type for c in BY_NAME[name].columns}
+        plain = [(n, t.value_type if pa.types.is_dictionary(t) else t) for n, t in types.items()]
+        _store(connection, f"_no_{name}", pa.schema(plain).empty_table())
+        empty = f'SELECT * FROM "_no_{name}"'
+        source = f"(SELECT * FROM {source} UNION ALL BY NAME {empty})" if source else f"({empty})"
+    return source, absent
 
 
 def _signals(connection: duckdb.DuckDBPyConnection) -> None:

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from jobsleuth import safetext
 from jobsleuth.case.schema import SCHEMA_VERSION
 from jobsleuth.errors import CaseError
 
@@ -128,13 +129,7 @@ class Manifest:
             raise CaseError(f"the manifest is not JSON: {error}", file=file) from error
         if not isinstance(data, dict) or data.get("tool") != "jobsleuth":
             raise CaseError("the manifest was not written by jobsleuth", file=file)
-        version = data.get("schema_version")
-        if not isinstance(version, int) or version > SCHEMA_VERSION:
-            raise CaseError(
-                f"the case has table version {version}, this jobsleuth reads up to {SCHEMA_VERSION}",
-                file=file,
-                hint="open it with the jobsleuth version named in its manifest.json, or a later one",
-            )
+        _require_readable(data.get("schema_version"), str(data.get("version")), file)
         try:
             evidence = [_evidence(item) for item in data.get("evidence", [])]
             manifest = cls(**{**_known(cls, data), "evidence": evidence})
@@ -143,6 +138,29 @@ class Manifest:
         if not isinstance(manifest.tables, dict) or not isinstance(manifest.files, dict):
             raise CaseError("the manifest is incomplete: tables or files are missing", file=file)
         return manifest
+
+
+def _require_readable(schema_version: Any, writer: str, file: str | None) -> None:
+    """Raises CaseError unless cases with this version of the tables can be read.
+
+    Columns and tables that came within a version need nothing: readers give null for what is not there.
+    """
+    if type(schema_version) is int and 1 <= schema_version <= SCHEMA_VERSION:
+        return
+    number = safetext.terminal(str(schema_version), 40)
+    if type(schema_version) is int and schema_version > SCHEMA_VERSION:
+        name = safetext.terminal(writer, 40)
+        raise CaseError(
+            f"the case is too new: jobsleuth {name} wrote it with table version {number},"
+            f" this one reads up to {SCHEMA_VERSION}",
+            file=file,
+            hint=f"open it with jobsleuth {name} or later, or make a case of the evidence with this one",
+        )
+    raise CaseError(
+        f"the case has table version {number}, which no release of jobsleuth wrote",
+        file=file,
+        hint="make it anew from the evidence: jobsleuth analyze DUMP --out CASE",
+    )
 
 
 def _known(cls: type, data: dict[str, Any]) -> dict[str, Any]:

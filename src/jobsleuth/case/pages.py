@@ -23,6 +23,12 @@ def table_pages() -> dict[str, str]:
         f"{_NOTE}\n# Tables of a case\n\nVersion {SCHEMA_VERSION} of the tables. Each is a folder of Parquet files in"
         " the case; a row is wholly in one file. Timestamps are UTC.\n\n"
         f"| table | rows |\n|---|---|\n{rows}\n"
+        "## The promise\n\nNames, types and meaning of columns are a promise. Columns and tables may come; what goes or"
+        " changes raises the version, and either is an entry in the changelog. The manifest of each case has the version"
+        " it was written with (`schema_version`).\n\n"
+        "- **An older case** opens: what it lacks is an empty table or a column of nulls, and a check that needs it"
+        " could not run and says so.\n"
+        "- **A case that is too new** is refused with the jobsleuth that can open it.\n\n"
         "## The four signals\n\nViews that `jobsleuth sql` and `Case.sql` know beside the tables: one row a queue"
         f" and one a job name in it.\n\n| view | rows |\n|---|---|\n{views}"
     )

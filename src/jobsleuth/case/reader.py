@@ -14,12 +14,13 @@ import pyarrow.parquet as pq
 from jobsleuth import safetext
 from jobsleuth.case.manifest import FILE_NAME, Manifest
 from jobsleuth.case.redact import Redactor
-from jobsleuth.case.schema import BY_NAME
+from jobsleuth.case.schema import BY_NAME, Table
 from jobsleuth.errors import CaseError, UsageError
 
 if TYPE_CHECKING:
     import duckdb
     import pandas as pd
+    import polars as pl
 
 PIECE_ROWS = 32_768
 """Rows that :meth:`Case.stream` holds at once: jobs with their payloads may be large."""
@@ -30,12 +31,16 @@ class Case:
 
     The properties named like tables (`jobs`, `findings`, …) are DataFrames with Arrow-backed columns, read on each
     access, without the big columns (payload, result, error, rest, …); :meth:`pandas`, :meth:`arrow` and :meth:`sql`
-    give anything.
+    give anything. What an older jobsleuth did not write is there too, as empty tables and null columns.
     """
 
-    def __init__(self, path: Path, manifest: Manifest, redactor: Redactor | None = None) -> None:
+    def __init__(
+        self, path: Path, manifest: Manifest, redactor: Redactor | None = None, most_bytes: int | None = None
+    ) -> None:
         self.path = path
         self.manifest = manifest
+        self.most_bytes = most_bytes
+        """What is read whole may take about so many bytes of memory, more is refused; None: no limit."""
         self._redactor = redactor
         self._connection: duckdb.DuckDBPyConnection | None = None
 
@@ -89,29 +94,43 @@ class Case:
         """Rows of a table, all columns or those named, in their order.
 
         Raises:
-            UsageError: no such table or column.
+            UsageError: no such table or column, or more than `most_bytes`.
             CaseError: a file of the table cannot be read.
         """
-        files = self.tables.get(table)
-        if files is None:
+        known = BY_NAME.get(table)
+        if known is None:
             raise UsageError(f"the case has no table {safetext.terminal(table, 80)}", file=str(self.path))
         wanted = list(columns) if columns is not None else None
+        self._require_room(table, wanted)
         pieces = []
-        for file in files:
+        for file in self.tables.get(table, []):
             try:
                 with pq.ParquetFile(file) as parquet:
                     names = parquet.schema_arrow.names
-                    missing = [c for c in wanted or () if c not in names]
-                    if missing:
-                        raise UsageError(f"table {table} has no column {safetext.terminal(missing[0], 80)}")
-                    piece = parquet.read(columns=wanted)
+                    piece = parquet.read(columns=[c for c in wanted if c in names] if wanted is not None else None)
             except (OSError, pa.ArrowException) as error:
                 raise CaseError(f"cannot read the table: {safetext.terminal(str(error), 200)}", file=str(file)) from (
                     error
                 )
-            piece = piece.select(wanted) if wanted is not None else piece
+            piece = _completed(known, piece, wanted)
             pieces.append(piece if self._redactor is None else self._redactor.table(table, piece))
-        return pa.concat_tables(pieces)
+        return pa.concat_tables(pieces or [_completed(known, pa.table({}), wanted)])
+
+    def _require_room(self, table: str, columns: Sequence[str] | None) -> None:
+        """Refuses what would fill the memory: by what the files say of their size, before anything is read."""
+        if self.most_bytes is None:
+            return
+        names = [c.name for c in BY_NAME[table].columns] if columns is None else columns
+        rows = self.manifest.tables.get(table, {}).get("rows", 0)
+        # Repeated text is small in the file; in memory each row of a column has a number, an offset or a pointer.
+        need = self.stored_bytes(table, names) + 16 * rows * len(names)
+        if need > self.most_bytes:
+            raise UsageError(
+                f"{rows:,} rows of {table} with {len(names)} columns take about {need / 1e9:.1f} GB,"
+                f" the limit is {self.most_bytes / 1e9:.1f} GB",
+                file=str(self.path),
+                hint=_FOR_LESS,
+            )
 
     def stored_bytes(self, table: str, columns: Sequence[str]) -> int:
         """Bytes that reading these columns whole would unpack."""
@@ -132,13 +151,39 @@ class Case:
         """As :meth:`arrow`, as a DataFrame of Arrow-backed columns; repeated text comes as plain strings."""
         return _frame(self.arrow(table, columns))
 
+    def polars(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """As :meth:`arrow`, as a polars DataFrame. Lazily: `polars.scan_parquet(case.tables["jobs"])`.
+
+        Raises:
+            UsageError: as :meth:`arrow`; or polars is not installed.
+        """
+        try:
+            import polars as pl
+        except ImportError as error:
+            raise UsageError("polars is not installed", hint="pip install 'jobsleuth[polars]'") from error
+        made = pl.from_arrow(self.arrow(table, columns))
+        assert isinstance(made, pl.DataFrame)  # of a table; of an array it would be a series
+        return made
+
     def query(self, query: str, params: Mapping[str, object] | Sequence[object] | None = None) -> pa.Table:
         """Result of one SQL query over the tables, as Arrow.
 
         Raises:
-            UsageError: it is not one reading query, or DuckDB refuses it.
+            UsageError: it is not one reading query, DuckDB refuses it, or the result is larger than `most_bytes`.
         """
-        return self.stream(query, params).read_all()
+        found = self.stream(query, params)
+        if self.most_bytes is None:
+            return found.read_all()
+        pieces, total = [], 0
+        for piece in found:
+            pieces.append(piece)
+            total += piece.nbytes
+            if total > self.most_bytes:
+                self.close()  # with what DuckDB still holds of the result
+                raise UsageError(
+                    f"the result is larger than the limit of {self.most_bytes / 1e9:.1f} GB", hint=_FOR_LESS
+                )
+        return pa.Table.from_batches(pieces, found.schema)
 
     def stream(self, query: str, params: Mapping[str, object] | Sequence[object] | None = None) -> pa.RecordBatchReader:
         """As :meth:`query`, piece by piece: the result may be larger than memory. Ask for nothing else meanwhile.
@@ -229,6 +274,11 @@ class Case:
         return self._small("transitions")
 
     @property
+    def logs(self) -> pd.DataFrame:
+        """What processors logged of their jobs."""
+        return self._small("logs")
+
+    @property
     def keys(self) -> pd.DataFrame:
         """Every key of the evidence."""
         return self._small("keys")
@@ -269,6 +319,26 @@ def open_case(path: str | Path, *, redact: Redactor | None = None) -> Case:
     if redact is not None:
         manifest.evidence = [redact.evidence(info) for info in manifest.evidence]
     return Case(folder, manifest, redact)
+
+
+_FOR_LESS = "name fewer columns, let sql() count and filter, or take it in pieces: stream(); most_bytes = None lifts it"
+
+
+def _completed(table: Table, piece: pa.Table, wanted: Sequence[str] | None) -> pa.Table:
+    """The columns asked for, in that order; those that the file is too old to have are null.
+
+    Raises:
+        UsageError: a column that neither the file nor this jobsleuth knows.
+    """
+    types = {column.name: column.type for column in table.columns}
+    have = piece.column_names
+    names = wanted if wanted is not None else [*have, *(name for name in types if name not in have)]
+    columns = {}
+    for name in names:
+        if name not in have and name not in types:
+            raise UsageError(f"table {table.name} has no column {safetext.terminal(name, 80)}")
+        columns[name] = piece.column(name) if name in have else pa.nulls(piece.num_rows, types[name])
+    return pa.table(columns)
 
 
 def _pieces(found: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
