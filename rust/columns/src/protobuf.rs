@@ -126,14 +126,14 @@ pub(crate) fn decode<'a>(message: &'a [u8], fields: &[(u32, Kind)]) -> Result<(V
     let mut reader = Reader { bytes: message, at: 0 };
     while reader.at < message.len() {
         let start = reader.at;
-        let (number, wire) = reader.tag()?;
+        let (number, wire) = reader.tag(MAX_NUMBER)?;
         let place = fields.iter().position(|&(n, kind)| n == number && Wire::of(kind) == wire);
-        match place.and_then(|at| Some((fields.get(at)?.1, values.get_mut(at)?))) {
+        let understood = match place.and_then(|at| Some((fields.get(at)?.1, values.get_mut(at)?))) {
             Some((kind, value)) => reader.value(number, kind, value)?,
-            None => {
-                reader.skip(number, wire)?;
-                unknown.add(number, wire, message.get(start..reader.at).unwrap_or_default());
-            }
+            None => reader.skip(number, wire).map(|()| false)?,
+        };
+        if !understood {
+            unknown.add(number, wire, message.get(start..reader.at).unwrap_or_default());
         }
     }
     for value in &mut values {
@@ -166,9 +166,11 @@ struct Reader<'a> {
 }
 
 /// Groups may stand in groups; no deeper than this.
-const MAX_DEPTH: usize = 100;
-/// Longest number of a field.
+const MAX_DEPTH: usize = 10_001;
+/// Highest number of a field of a message.
 const MAX_NUMBER: u64 = (1 << 29) - 1;
+/// Highest number that Go lets pass inside a group, which it only passes over.
+const MAX_IN_GROUP: u64 = i32::MAX as u64;
 
 impl<'a> Reader<'a> {
     fn fault<T>(&self, at: usize, field: Option<u32>, what: &'static str) -> Result<T, Fault> {
@@ -194,11 +196,11 @@ impl<'a> Reader<'a> {
         self.fault(start, field, "a number is longer than 64 bits")
     }
 
-    fn tag(&mut self) -> Result<(u32, Wire), Fault> {
+    fn tag(&mut self, highest: u64) -> Result<(u32, Wire), Fault> {
         let start = self.at;
         let tag = self.varint(None)?;
         let number = match u32::try_from(tag >> 3) {
-            Ok(number @ 1..) if tag >> 3 <= MAX_NUMBER => number,
+            Ok(number @ 1..) if tag >> 3 <= highest => number,
             _ => return self.fault(start, None, "no such field number"),
         };
         let wire = match tag & 7 {
@@ -240,7 +242,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn value(&mut self, number: u32, kind: Kind, value: &mut Value<'a>) -> Result<(), Fault> {
+    /// Reads a value; false where the bytes hold more than it can.
+    fn value(&mut self, number: u32, kind: Kind, value: &mut Value<'a>) -> Result<bool, Fault> {
         match kind {
             Kind::String => *value = Value::Text(self.text(number)?),
             Kind::Bytes => *value = Value::Bytes(self.bytes(number)?),
@@ -248,28 +251,33 @@ impl<'a> Reader<'a> {
             // What is wider is cut to its low 32 bits.
             Kind::Int32 => *value = Value::Int(i64::from(self.varint(Some(number))? as i32)),
             Kind::StringMap => {
-                let entry = self.map_entry(number)?;
+                let (entry, whole) = self.map_entry(number)?;
                 if let Value::Map(entries) = value {
                     entries.push(entry);
                 }
+                return Ok(whole);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    fn map_entry(&mut self, number: u32) -> Result<(&'a str, &'a str), Fault> {
+    /// Key and value of an entry, and whether these are all it has.
+    fn map_entry(&mut self, number: u32) -> Result<((&'a str, &'a str), bool), Fault> {
         let body = self.bytes(number)?;
         let (end, mut inner) = (self.at, Reader { bytes: self.bytes.get(..self.at).unwrap_or_default(), at: 0 });
         inner.at = end - body.len();
-        let (mut key, mut item) = ("", "");
+        let (mut key, mut item, mut whole) = ("", "", true);
         while inner.at < end {
-            match inner.tag()? {
+            match inner.tag(MAX_NUMBER)? {
                 (1, Wire::Bytes) => key = inner.text(number)?,
                 (2, Wire::Bytes) => item = inner.text(number)?,
-                (other, wire) => inner.skip(other, wire)?,
+                (other, wire) => {
+                    inner.skip(other, wire)?;
+                    whole = false;
+                }
             }
         }
-        Ok((key, item))
+        Ok(((key, item), whole))
     }
 
     fn skip(&mut self, number: u32, wire: Wire) -> Result<(), Fault> {
@@ -290,7 +298,7 @@ impl<'a> Reader<'a> {
             if start >= self.bytes.len() {
                 return self.fault(start, Some(innermost), "the message is cut short");
             }
-            match self.tag()? {
+            match self.tag(MAX_IN_GROUP)? {
                 (n, Wire::EndGroup) if n == innermost => {
                     open.pop();
                 }
@@ -352,6 +360,23 @@ mod tests {
         assert_eq!(unknown.raw, many);
     }
 
+    /// What Go's own decoder (google.golang.org/protobuf 1.36) was seen to pass over: numbers that no field can have, inside
+    /// a group; groups ten thousand deep. What a map's entry holds besides key and value, Go drops; here it is kept.
+    #[test]
+    fn as_lenient_as_go() {
+        for inside_group in [&b"\x33\x80\x80\x80\x80\x10\x01\x34"[..], b"\x33\xf8\xff\xff\xff\x3f\x01\x34"] {
+            let (_, unknown) = decode(inside_group, &FIELDS).unwrap();
+            assert_eq!(unknown.raw, inside_group);
+        }
+        let deep = [b"\x9b\x06".repeat(10_001), b"\x9c\x06".repeat(10_001)].concat();
+        assert_eq!(decode(&deep, &FIELDS).unwrap().1.raw, deep);
+
+        let (values, unknown) = decode(b"\x7a\x08\x0a\x01k\x12\x01v\x18\x05", &FIELDS).unwrap();
+        assert_eq!(values.last(), Some(&Value::Map(vec![("k", "v")])));
+        assert_eq!(unknown.names().collect::<Vec<_>>(), ["15:bytes"]);
+        assert_eq!(unknown.raw, b"\x7a\x08\x0a\x01k\x12\x01v\x18\x05");
+    }
+
     /// Faults say what and where.
     #[test]
     fn faults() {
@@ -368,6 +393,7 @@ mod tests {
         assert_eq!(fault(b"\x0c"), "a group ends that never began in field 1 at byte 1");
         assert_eq!(fault(b"\x9b\x06\x08\x01"), "the message is cut short in field 99 at byte 4");
         assert_eq!(fault(b"\x7a\x03\x0a\x05k"), "the message is cut short in field 15 at byte 4");
-        assert_eq!(fault(&b"\x9b\x06".repeat(101)), "groups stand too deep in groups in field 99 at byte 200");
+        assert_eq!(fault(&b"\x9b\x06".repeat(10_002)), "groups stand too deep in groups in field 99 at byte 20002");
+        assert_eq!(fault(b"\x80\x80\x80\x80\x10\x00"), "no such field number at byte 0");
     }
 }
