@@ -90,6 +90,13 @@ class Case:
 
         return connect(self.path, self.tables, self.manifest, self._redactor)
 
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The connection of :meth:`query`, made once: opening one costs as much as several queries. :meth:`close` ends
+        it; leave nothing registered in it."""
+        if self._connection is None:
+            self._connection = self.connect()
+        return self._connection
+
     def arrow(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Rows of a table, all columns or those named, in their order.
 
@@ -193,13 +200,12 @@ class Case:
         """
         import duckdb
 
-        if self._connection is None:
-            self._connection = self.connect()
+        connection = self.connection()
         try:
-            statements = self._connection.extract_statements(query)
+            statements = connection.extract_statements(query)
             if len(statements) != 1 or statements[0].type.name not in ("SELECT", "EXPLAIN"):
                 raise UsageError("give one query that reads: select …, from …, describe …")
-            found = self._connection.sql(query, params=params).to_arrow_reader(PIECE_ROWS)
+            found = connection.sql(query, params=params).to_arrow_reader(PIECE_ROWS)
         except duckdb.Error as error:
             raise _refused(error) from error
         return pa.RecordBatchReader.from_batches(found.schema, _pieces(found))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jobsleuth.cli import output, redaction
+from jobsleuth.cli import lean, output, redaction
 from jobsleuth.cli.options import (
     CaseArgument,
     ForceOption,
@@ -39,6 +39,7 @@ def command(
 
     And of the signals: signal_depth, signal_oldest_waiting, signal_failure_rate, signal_duration.
     """
+    lean.without_pandas()
     wanted = row_format(fmt, json)
     if out is not None and wanted is RowFormat.TABLE:
         raise UsageError("a file needs a format", hint="add --format csv, ndjson, json or parquet")
