@@ -16,6 +16,8 @@ _NESTED = 10
 """Levels down to which bytes inside bytes are tried as a message; protoc's own number."""
 _GROUPS = 100
 """Groups within groups that protoc reads at most."""
+_SHORT, _LONG = 5, 10
+"""Bytes that protoc reads of a tag or a length at most, in the message itself and in bytes that it tries as one."""
 _DEEPEST = 64
 """Containers within containers that a MessagePack value may have here."""
 
@@ -91,19 +93,22 @@ def protobuf(data: bytes) -> RawDecode:
     fields: list[_Field] = []
     error = None
     try:
-        _fields(data, 0, None, _GROUPS, fields)
+        _fields(data, 0, None, _GROUPS, _SHORT, fields)
     except _NotThat as found:
         error = str(found)
     return RawDecode("protobuf", list(_shown(fields, _NESTED, "")), error)
 
 
-def _fields(data: bytes, at: int, group: int | None, groups: int, into: list[_Field]) -> int:
-    """Reads fields to the end of the data or of the group; returns where that is."""
+def _fields(data: bytes, at: int, group: int | None, groups: int, longest: int, into: list[_Field]) -> int:
+    """Reads fields to the end of the data or of the group; returns where that is.
+
+    Of tags and lengths protoc takes the low 32 bits.
+    """
     while at < len(data):
         start = at
-        tag, at = _varint(data, at)
-        number, wire = tag >> 3, tag & 7
-        if not number or tag >> 32:
+        tag, at = _varint(data, at, longest)
+        number, wire = (tag & 0xFFFF_FFFF) >> 3, tag & 7
+        if not number:
             raise _NotThat("no field number", start)
         if wire == 0:
             value, at = _varint(data, at)
@@ -113,7 +118,9 @@ def _fields(data: bytes, at: int, group: int | None, groups: int, into: list[_Fi
             value, at = int.from_bytes(_cut(data, at, size), "little"), at + size
             into.append((number, wire, value))
         elif wire == 2:
-            size, at = _varint(data, at)
+            size, at = _varint(data, at, longest)
+            if longest == _LONG:
+                size &= 0xFFFF_FFFF
             into.append((number, wire, _cut(data, at, size)))
             at += size
         elif wire == 3:
@@ -121,7 +128,7 @@ def _fields(data: bytes, at: int, group: int | None, groups: int, into: list[_Fi
                 raise _NotThat("groups nested too deeply", start)
             inner: list[_Field] = []
             into.append((number, wire, inner))
-            at = _fields(data, at, number, groups - 1, inner)
+            at = _fields(data, at, number, groups - 1, longest, inner)
         elif wire == 4 and number == group:
             return at
         else:
@@ -131,9 +138,9 @@ def _fields(data: bytes, at: int, group: int | None, groups: int, into: list[_Fi
     return at
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _varint(data: bytes, at: int, longest: int = _LONG) -> tuple[int, int]:
     value = 0
-    for nth, byte in enumerate(data[at : at + 10]):
+    for nth, byte in enumerate(data[at : at + longest]):
         value |= (byte & 0x7F) << 7 * nth
         if byte < 0x80:
             return value & 0xFFFF_FFFF_FFFF_FFFF, at + nth + 1
@@ -167,7 +174,7 @@ def _embedded(data: bytes, nested: int) -> list[_Field] | None:
         return None
     fields: list[_Field] = []
     try:
-        _fields(data, 0, None, nested, fields)
+        _fields(data, 0, None, nested, _LONG, fields)
     except _NotThat:
         return None
     return fields
