@@ -21,6 +21,7 @@ from jobsleuth.keyspace import Claims
 from jobsleuth.pipeline.exact import Exact
 from jobsleuth.pipeline.fingerprint import Fingerprint, fingerprint, require_unchanged
 from jobsleuth.pipeline.keys_table import key_batches, timeless, unclaimed
+from jobsleuth.pipeline.memory import give_back
 from jobsleuth.pipeline.transitions import transitions
 from jobsleuth.reports import document, prepare_html, render_html
 from jobsleuth.sources import (
@@ -121,16 +122,10 @@ def analyze(evidence: Sequence[Path], out: Path, options: AnalyzeOptions, progre
         loader.submit(_load)
         infos: list[EvidenceInfo] = []
         for number, path in enumerate(evidence):
-            unpack = _stage(progress, "unpack")
-            with (
-                snapshot(path, spool=reading.spool, salvage=options.salvage, progress=unpack) as source,
-                # The hash needs the whole file once more; it is taken beside the reading, from the page cache.
-                nullcontext() if source.sha256 else fingerprint(source.path) as hashed,
-                open_keyspace(source, reading, progress=progress) as keyspace,
-            ):
-                info = _read(number, source, keyspace, writer, hashed, options, progress)
+            info = _evidence(number, path, reading, writer, options, progress)
             _require_new_content(info, infos)
             infos.append(info)
+        give_back()
         if options.redactor is not None:
             infos = [options.redactor.evidence(info) for info in infos]
         manifest = Manifest(
@@ -161,6 +156,25 @@ def _load() -> None:
     all_dialects()
     all_checks()
     prepare_html()
+
+
+def _evidence(
+    number: int,
+    path: Path,
+    reading: ReadOptions,
+    writer: CaseWriter,
+    options: AnalyzeOptions,
+    progress: Progress | None,
+) -> EvidenceInfo:
+    """Reads one file into the case's tables; nothing of its keys stays in memory."""
+    unpack = _stage(progress, "unpack")
+    with (
+        snapshot(path, spool=reading.spool, salvage=options.salvage, progress=unpack) as source,
+        # The hash needs the whole file once more; it is taken beside the reading, from the page cache.
+        nullcontext() if source.sha256 else fingerprint(source.path) as hashed,
+        open_keyspace(source, reading, progress=progress) as keyspace,
+    ):
+        return _read(number, source, keyspace, writer, hashed, options, progress)
 
 
 def _read(
