@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -138,6 +140,66 @@ def test_unwritable_output(run: Run, tmp_path: Path) -> None:
     refused(run("analyze", FAULTS, "--out", tmp_path / "file" / "case"), "file")
     refused(run("analyze", FAULTS, "--out", "/proc/jobsleuth/case"), "/proc/jobsleuth")
     assert listing(tmp_path) == ["file"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here: NO full disk was tried")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "--format", "github", "--fail-on", "never"),
+        ("check", "--format", "json"),
+        ("check",),
+        ("queues",),
+        ("jobs", "--format", "csv", "--limit", "1"),
+        ("export", "--failed"),
+        ("verify",),
+    ],
+)
+def test_a_full_disk_behind_standard_output(case: Path, words: tuple[str, ...]) -> None:
+    """The kernel's own full device: one line that says what could not be written and why, exit 2 whatever was found."""
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "jobsleuth", words[0], str(case), *words[1:]]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    first, *hint = done.stderr.splitlines()
+    assert first == "jobsleuth: standard output cannot be written: No space left on device"
+    assert len(hint) <= 1
+
+
+@pytest.mark.parametrize("limit", [2_000, 12_000, 40_000])
+def test_a_file_that_cannot_grow(tmp_path: Path, limit: int) -> None:
+    """The kernel lets no file grow beyond the limit, so that tables, page or manifest cannot be written: one line that
+    names the case, and nothing is left, neither the case nor the hidden folder it was made in."""
+    command = [sys.executable, "-m", "jobsleuth", "analyze", str(FAULTS), "--out", "case"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )  # fmt: skip
+    refused(done, "case: cannot write the case: File too large")
+    assert listing(tmp_path) == []
+
+
+def test_an_output_file_that_cannot_grow(case: Path, tmp_path: Path) -> None:
+    """The file that could not be written is named as the user named it, and is not there."""
+    command = [sys.executable, "-m", "jobsleuth", "sql", str(case), "from jobs", "--format", "csv", "--out", "jobs.csv"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
+    )  # fmt: skip
+    refused(done, "jobsleuth: jobs.csv: cannot be written: File too large")
+    done = subprocess.run(
+        [*command[:-1], "nowhere/jobs.csv"], capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False
+    )
+    refused(done, "jobsleuth: nowhere/jobs.csv: cannot be written: No such file or directory")
+    assert listing(tmp_path) == []
+
+
+@pytest.mark.parametrize("more", [(), ("--force",)])
+def test_a_link_to_nothing_is_no_place_for_a_case(run: Run, tmp_path: Path, more: tuple[str, ...]) -> None:
+    """A link that leads nowhere is refused, and nothing appears where it leads."""
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    refused(run("analyze", FAULTS, "--out", tmp_path / "link", *more), "link", "elsewhere")
+    assert listing(tmp_path) == ["link"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere, so a read-only folder stops nobody")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -26,6 +27,7 @@ GROUP_BYTES = 16 << 20
 """Arrow bytes after which rows are written, as a row group of their table: bounds memory."""
 _IN_FLIGHT = 3
 """Row groups that wait for their thread or are in work."""
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _JUDGED = ("checks", "findings")
 
 
@@ -87,6 +89,9 @@ class CaseWriter:
                 if pending.file is not None:
                     pending.file.abandon()
             shutil.rmtree(self._folder, ignore_errors=True)
+        # A write to an open file (the page, say) does not say which.
+        if isinstance(error, OSError) and error.filename is None and error.errno in _NO_ROOM:
+            raise self._failed(error) from error
 
     def append(self, table_name: str, table: pa.Table | pa.RecordBatch) -> None:
         """Adds rows to a table; columns not given are null. Blocks while the writers are behind.
@@ -188,6 +193,12 @@ class CaseWriter:
             self._files[name] = facts
 
     def _refuse_existing(self) -> None:
+        if self._out.is_symlink() and not self._out.exists():
+            raise CaseError(
+                f"the output is a link to {self._target}, which is not there",
+                file=str(self._out),
+                hint="name the folder itself",
+            )
         if not os.path.lexists(self._target):
             if not self._target.parent.is_dir():
                 raise CaseError(

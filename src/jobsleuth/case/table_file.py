@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -29,20 +30,28 @@ class TableFile:
 
     def write(self, table: pa.Table) -> None:
         """Adds rows as a row group (or several, of :data:`GROUP_ROWS`)."""
-        # Dictionaries of pieces are made one, else the writer would fall back to plain text.
-        self._opened().write_table(table.unify_dictionaries(), row_group_size=GROUP_ROWS)
+        try:
+            # Dictionaries of pieces are made one, else the writer would fall back to plain text.
+            self._opened().write_table(table.unify_dictionaries(), row_group_size=GROUP_ROWS)
+        except BaseException:
+            self.abandon()
+            raise
 
     def close(self) -> tuple[str, dict[str, object]]:
         """Ends the file; its name within the case, and `sha256` and `bytes` as the manifest lists them."""
-        self._opened().close()
-        assert self._file is not None
-        self._file.close()
+        try:
+            self._opened().close()
+            assert self._file is not None
+            self._file.close()
+        except BaseException:
+            self.abandon()
+            raise
         return f"{self._spec.name}/{self._path.name}", self._file.facts()
 
     def abandon(self) -> None:
-        """Lets go of a file that nobody will read."""
+        """Lets go of a file that nobody will read. Raises nothing."""
         if self._file is not None:
-            self._file.close()
+            self._file.abandon()
 
     def _opened(self) -> pq.ParquetWriter:
         if self._writer is not None:
@@ -73,15 +82,25 @@ class _Hashing:
         self._file = file
         self._digest = hashlib.sha256()
         self._size = 0
+        self._lost = False
+
+    def abandon(self) -> None:
+        """What still comes is lost: the Parquet writer wants to end its file even where the disk is full."""
+        self._lost = True
+        with suppress(OSError):
+            self._file.close()
 
     def write(self, data: bytes) -> int:
+        if self._lost:
+            return len(data)
         self._digest.update(data)
         self._file.write(data)
         self._size += len(data)
         return len(data)
 
     def flush(self) -> None:
-        self._file.flush()
+        if not self._lost:
+            self._file.flush()
 
     def close(self) -> None:
         self._file.close()

@@ -5,12 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import NoReturn
-
-_UNWRITTEN = 120
-"""What Python itself exits with when standard output cannot take the rest."""
 
 
 def trim() -> None:
@@ -25,11 +23,10 @@ def trim() -> None:
 
 def leave(code: int) -> NoReturn:
     """Ends the process at once: everything is written and closed, and taking the heap apart helps nobody."""
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        code = code or _UNWRITTEN
+    for stream in (sys.stdout, sys.stderr):
+        # Nobody is left to be told: :func:`main` has tried.
+        with suppress(OSError):
+            stream.flush()
     os._exit(code)
 
 

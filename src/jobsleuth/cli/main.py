@@ -87,6 +87,18 @@ def run() -> None:
 
 def main() -> int:
     """Runs the command line and returns the exit code; no exception leaves it."""
+    code = _done()
+    try:
+        sys.stdout.flush()
+    except OSError as problem:
+        # Short output meets a full disk only now; of longer output this was said already.
+        if code != UNUSABLE:
+            output.error(output.unwritten(problem))
+        return UNUSABLE
+    return code
+
+
+def _done() -> int:
     try:
         app()
     except SystemExit as done:
@@ -94,7 +106,11 @@ def main() -> int:
     except JobsleuthError as problem:
         output.error(problem)
     except OSError as problem:
-        output.error(JobsleuthError(problem.strerror or str(problem), file=problem.filename))
+        # Every file is opened by its name: an error without one comes from what was open before.
+        if problem.filename is None and problem.errno is not None:
+            output.error(output.unwritten(problem))
+        else:
+            output.error(JobsleuthError(problem.strerror or str(problem), file=problem.filename))
     except MemoryError:
         output.error(JobsleuthError("out of memory", hint="ask for fewer rows, or use a machine with more"))
     except Exception as problem:

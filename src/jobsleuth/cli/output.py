@@ -43,6 +43,7 @@ _STYLES = {
 _GAP = 3
 _LEAST = 4
 _CELL = 200
+_ROOM = "check that its folder is writable and the disk has room, or choose another place with --out"
 _PATIENCE = 1.0
 """Seconds of silence before progress is shown."""
 _STAGES = {
@@ -170,6 +171,14 @@ def _sentence(hint: str) -> str:
     return hint if hint.startswith(("jobsleuth ", "pip ")) else hint[:1].upper() + hint[1:]
 
 
+def unwritten(problem: OSError) -> JobsleuthError:
+    """What to say when standard output does not take what is written: the error itself names no file."""
+    return JobsleuthError(
+        f"standard output cannot be written: {problem.strerror or problem}",
+        hint="nothing more was written; what was written before may be cut",
+    )
+
+
 def note(message: str) -> None:
     """One line beside the result, for what is odd but no error."""
     sys.stderr.write(f"jobsleuth: note: {terminal(message)}\n")
@@ -189,8 +198,12 @@ def new_file(path: Path, *, force: bool = False) -> Iterator[BinaryIO]:
         with partial.open("xb") as file:
             yield file
         partial.replace(path)
-    except BaseException:
+    except BaseException as error:
         partial.unlink(missing_ok=True)
+        # A write to an open file does not say which; and of the hidden one nobody has heard.
+        if isinstance(error, OSError) and error.filename in (None, str(partial)):
+            told = error.strerror or str(error)
+            raise UsageError(f"cannot be written: {told}", file=str(path), hint=_ROOM) from error
         raise
 
 
