@@ -3,6 +3,7 @@
 >>> import jobsleuth
 >>> case = jobsleuth.open_case("CASE")
 >>> case.jobs  # pandas, without the big columns
+>>> print(case.job("42"))  # all that is known of one job
 """
 
 from __future__ import annotations
@@ -11,10 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
-    from jobsleuth.api import AnalyzeOptions, Case, analyze, check, open_case
+    from jobsleuth.api import AnalyzeOptions, Case, Check, Job, analyze, check, open_case
     from jobsleuth.errors import JobsleuthError
 
-__all__ = ["AnalyzeOptions", "Case", "JobsleuthError", "__version__", "analyze", "check", "open_case"]
+__all__ = [
+    "AnalyzeOptions",
+    "Case",
+    "Check",
+    "Job",
+    "JobsleuthError",
+    "__version__",
+    "analyze",
+    "check",
+    "open_case",
+]
 
 
 def __getattr__(name: str) -> Any:

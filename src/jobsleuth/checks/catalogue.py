@@ -38,7 +38,7 @@ def find_check(id_or_name: str) -> type[Check]:
         if id_or_name.upper() == check.id or id_or_name == check.name:
             return check
     shown = safetext.terminal(id_or_name, 40)
-    raise CheckError(f"there is no check {shown}", hint="jobsleuth explain lists them all")
+    raise CheckError(f"there is no check {shown}", hint="jobsleuth explain lists them all; --checks FILE adds your own")
 
 
 @cache

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from jobsleuth import safetext
-from jobsleuth.checks.base import SEVERITIES, Severity
+from jobsleuth.checks.base import SEVERITIES, Check, Severity
 from jobsleuth.checks.catalogue import all_checks
 from jobsleuth.checks.policy import Accepted, Policy, QueueRule
 from jobsleuth.errors import UsageError
@@ -29,7 +29,7 @@ _LARGEST = 2**53
 _DAY_MS = 86_400_000
 
 
-def load_policy(path: Path) -> Policy:
+def load_policy(path: Path, own: Sequence[type[Check]] = ()) -> Policy:
     """The policy that a file holds.
 
     ```toml
@@ -52,6 +52,10 @@ def load_policy(path: Path) -> Policy:
     expires = 2027-01-31                 # optional; held against the snapshot's time
     ```
 
+    Args:
+        path: the file.
+        own: checks that it may name besides those of :func:`all_checks`.
+
     Raises:
         UsageError: it cannot be read, or holds a key, check, parameter or value that is not known.
     """
@@ -61,13 +65,13 @@ def load_policy(path: Path) -> Policy:
         raise UsageError(f"the policy cannot be read: {error.strerror}", file=str(path)) from error
     except ValueError as error:
         raise UsageError(f"the policy is no TOML: {safetext.terminal(str(error), 200)}", file=str(path)) from error
-    return _Reader(str(path)).policy(stored)
+    return _Reader(str(path), own).policy(stored)
 
 
 class _Reader:
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, own: Sequence[type[Check]] = ()) -> None:
         self._file = file
-        checks = all_checks()
+        checks = [*all_checks(), *own]
         self._ids = {label: c.id for c in checks for label in (c.id, c.name)}
         self._parameters = sorted({name for c in checks for name in c.parameters})
 

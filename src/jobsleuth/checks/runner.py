@@ -328,5 +328,5 @@ def _batch(check: type[Check], batch: pa.RecordBatch, shown: list[str]) -> pa.Ta
     message = pc.binary_join_element_wise(*pieces, pa.scalar("", pa.string()))
     columns["message"] = message if isinstance(message, pa.Array) else pa.repeat(message, rows)
     columns["check_id"] = pa.repeat(pa.scalar(check.id), rows)
-    columns["help_url"] = pa.repeat(pa.scalar(check.help_url()), rows)
+    columns["help_url"] = pa.repeat(pa.scalar(check.help_url() or None, pa.string()), rows)
     return conform("findings", pa.table(columns))

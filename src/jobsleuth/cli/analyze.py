@@ -12,6 +12,7 @@ from jobsleuth.cli import lean, moments, output, policies, redaction
 from jobsleuth.cli.moments import UntilOffsetOption, UntilOption, unix_ms
 from jobsleuth.cli.options import (
     BaselineOption,
+    ChecksOption,
     ConfigOption,
     JsonOption,
     MaxSpoolOption,
@@ -58,6 +59,7 @@ def command(
     fail_on: Annotated[
         Threshold, typer.Option("--fail-on", help="Exit 1 when a finding is this severe or worse.")
     ] = Threshold.NEVER,
+    checks: ChecksOption = None,
     config: ConfigOption = None,
     baseline: BaselineOption = None,
     tmpdir: TmpdirOption = None,
@@ -74,6 +76,7 @@ def command(
     from jobsleuth.pipeline import AnalyzeOptions, analyze
     from jobsleuth.reports import document, lines, render
 
+    own = policies.own(checks)
     options = AnalyzeOptions(
         force=force,
         salvage=salvage,
@@ -82,7 +85,8 @@ def command(
         until_offset=place,
         prefixes=tuple(prefix or ()),
         payload_limit=limit,
-        policy=policies.chosen(config, baseline),
+        checks=tuple(own),
+        policy=policies.chosen(config, baseline, own),
         redactor=redaction.redactor(redact, redact_key),
         tmpdir=tmpdir,
         max_spool_bytes=max_spool_bytes,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from jobsleuth.cli import lean, output, policies
-from jobsleuth.cli.options import BaselineOption, CaseArgument, ConfigOption, ForceOption, QuietOption
+from jobsleuth.cli.options import BaselineOption, CaseArgument, ChecksOption, ConfigOption, ForceOption, QuietOption
 from jobsleuth.errors import UsageError
 
 EXAMPLE = "Example:  jobsleuth baseline case --out known.json --reason 'before the migration'"
@@ -28,6 +28,7 @@ def command(
         typer.Option("--expires", metavar="DATE", help="From this date of a snapshot on they are reported again."),
     ] = None,
     baseline: BaselineOption = None,
+    checks: ChecksOption = None,
     config: ConfigOption = None,
     force: ForceOption = False,
     quiet: QuietOption = False,
@@ -38,15 +39,16 @@ def command(
     """
     lean.without_pandas()
     from jobsleuth.case import open_case
-    from jobsleuth.checks import make_baseline, read_baseline, read_end, run_checks
+    from jobsleuth.checks import all_checks, make_baseline, read_baseline, read_end, run_checks
 
     read_end(expires, "the command line", "--expires")
     if out is not None and out.exists() and not force:
         raise UsageError("the file exists", file=str(out), hint="--force replaces it")
     known = {} if baseline is None else read_baseline(baseline)
-    policy = policies.chosen(config)
+    own = policies.own(checks)
+    policy = policies.chosen(config, own=own)
     with open_case(case) as opened, output.patience("checking", quiet):
-        found = run_checks(opened, policy).findings
+        found = run_checks(opened, policy, [*all_checks(), *own]).findings
     text = make_baseline(found, reason, expires, known)
     if out is None:
         output.write([text])

@@ -10,6 +10,7 @@ from jobsleuth.cli import lean, output, policies, redaction
 from jobsleuth.cli.options import (
     BaselineOption,
     CaseArgument,
+    ChecksOption,
     ConfigOption,
     JsonOption,
     QuietOption,
@@ -29,6 +30,7 @@ def command(
     ] = Threshold.ERROR,
     fmt: Annotated[ReportFormat, typer.Option("--format", help="Format of the report.")] = ReportFormat.TEXT,
     everything: Annotated[bool, typer.Option("--all", help="Text: every finding, not three of each kind.")] = False,
+    checks: ChecksOption = None,
     config: ConfigOption = None,
     baseline: BaselineOption = None,
     redact: RedactOption = False,
@@ -38,14 +40,15 @@ def command(
 ) -> None:
     """Judge a case with the checks of this jobsleuth; nothing in the case changes."""
     lean.without_pandas()
-    policy = policies.chosen(config, baseline)
-    from jobsleuth.checks import run_checks
+    own = policies.own(checks)
+    policy = policies.chosen(config, baseline, own)
+    from jobsleuth.checks import all_checks, run_checks
     from jobsleuth.reports import document, lines, render
 
     opened = redaction.opened(case, redact, redact_key)
     fmt = ReportFormat.JSON if json else fmt
     with output.patience("checking", quiet):
-        judged = run_checks(opened, policy)
+        judged = run_checks(opened, policy, [*all_checks(), *own])
     report = document(opened, checks=judged.checks, findings=judged.findings, fail_on=fail_on)
     if fmt is ReportFormat.TEXT and not quiet:
         output.show(lines(report, width=output.width(), everything=everything))

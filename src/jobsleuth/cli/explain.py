@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from jobsleuth.cli import output
-from jobsleuth.cli.options import JsonOption, QuietOption
+from jobsleuth.cli import output, policies
+from jobsleuth.cli.options import ChecksOption, JsonOption, QuietOption
 
 EXAMPLE = "Example:  jobsleuth explain MB001"
 
@@ -17,13 +17,17 @@ def command(
     check: Annotated[
         str | None, typer.Argument(metavar="[CHECK]", help="Id of a check; all are listed without.", show_default=False)
     ] = None,
+    own: ChecksOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Explain a check: what it finds, why it matters, what to do next, what could make it a false alarm."""
     from jobsleuth.checks import all_checks, find_check
 
-    checks = all_checks() if check is None else [find_check(check.upper())]
+    yours = policies.own(own)
+    checks = [*all_checks(), *yours]
+    if check is not None:
+        checks = [c for c in yours if c.id == check.upper()] or [find_check(check.upper())]
     if json:
         found = [
             {

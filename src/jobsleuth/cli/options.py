@@ -56,6 +56,15 @@ MaxValueOption = Annotated[
         "--max-value-bytes", min=1, metavar="N", help="Refuse a string that is larger than this; otherwise 2 GiB."
     ),
 ]
+ChecksOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--checks",
+        metavar="FILE",
+        help="Python file with checks of your own, which run besides the others; may be repeated. It is executed.",
+        show_default=False,
+    ),
+]
 ConfigOption = Annotated[
     Path | None,
     typer.Option(

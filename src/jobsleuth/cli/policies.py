@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 from jobsleuth.cli import output
 
 if TYPE_CHECKING:
-    from jobsleuth.checks import Policy
+    from collections.abc import Sequence
+
+    from jobsleuth.checks import Check, Policy
 
 
-def chosen(config: Path | None, known: Path | None = None) -> Policy:
+def chosen(config: Path | None, known: Path | None = None, own: Sequence[type[Check]] = ()) -> Policy:
     """The policy of `config`, else of ./jobsleuth.toml, else the default; with the baseline `known`.
+
+    `own` are checks of the user, which the policy may name.
 
     Raises:
         UsageError: one of the files cannot be read or holds what is not known.
@@ -21,8 +25,19 @@ def chosen(config: Path | None, known: Path | None = None) -> Policy:
 
     here = Path(POLICY_FILE)
     file = config if config is not None else here if here.is_file() else None
-    policy = Policy() if file is None else load_policy(file)
+    policy = Policy() if file is None else load_policy(file, own)
     return policy if known is None else with_baseline(policy, known)
+
+
+def own(files: Sequence[Path] | None) -> list[type[Check]]:
+    """The user's own checks.
+
+    Raises:
+        CheckError: a file cannot be run or holds no usable check.
+    """
+    from jobsleuth.checks import load_checks
+
+    return load_checks(*files) if files else []
 
 
 def tell(accepted: int, lapsed: int, quiet: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from jobsleuth.case import SCHEMA_VERSION, Case, CaseWriter, EvidenceInfo, EvidenceWarning, Manifest, Redactor
-from jobsleuth.checks import Policy, all_checks, run_checks
+from jobsleuth.checks import Check, Policy, all_checks, run_checks
 from jobsleuth.dialects import Dialect, Options, all_dialects
 from jobsleuth.errors import UsageError
 from jobsleuth.keyspace import Claims
@@ -54,6 +55,7 @@ class AnalyzeOptions:
         until_offset: replay them only up to this place: name of a file (None: the last) and byte offset.
         prefixes: BullMQ prefixes the user settles.
         payload_limit: bytes of each payload kept in the case; None: all, 0: none.
+        checks: own checks, besides all that are installed.
         policy: how strictly the case is judged; None: as the checks themselves say.
         redactor: replaces what applications stored, and what looks like a secret, before it is written; None: as it is.
         max_value_bytes: refuse a single string larger than this.
@@ -69,6 +71,7 @@ class AnalyzeOptions:
     until_offset: tuple[str | None, int] | None = None
     prefixes: tuple[str, ...] = ()
     payload_limit: int | None = None
+    checks: tuple[type[Check], ...] = ()
     policy: Policy | None = None
     redactor: Redactor | None = None
     max_value_bytes: int = DEFAULT_MAX_VALUE_BYTES
@@ -79,8 +82,10 @@ class AnalyzeOptions:
     def recorded(self) -> dict[str, Any]:
         """The options that shape the case, for its manifest."""
         policy = None if self.policy is None or self.policy == Policy() else self.policy.recorded()
+        own = {check.id: hashlib.sha256(check.sql.encode()).hexdigest() for check in self.checks}
         return {
             **({} if policy is None else {"policy": policy}),
+            **({"own_checks": own} if own else {}),
             "as_of_ms": self.as_of_ms,
             "max_value_bytes": self.max_value_bytes,
             "payload_limit": self.payload_limit,
@@ -136,7 +141,7 @@ def analyze(evidence: Sequence[Path], out: Path, options: AnalyzeOptions, progre
             evidence=infos,
         )
         with writer.preview(manifest) as preview:
-            run = run_checks(preview, options.policy)
+            run = run_checks(preview, options.policy, [*all_checks(), *options.checks])
         writer.append("findings", run.findings)
         writer.append("checks", run.checks)
         with (
