@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -137,8 +138,6 @@ def test_verify_tells_each_difference(tmp_path: Path, case: Case) -> None:
     """Changed, cut, missing and added files, and the evidence itself."""
     dump = tmp_path / "dump.rdb"
     dump.write_bytes(b"REDIS0011")
-    import hashlib
-
     info = evidence(path=str(dump), sha256=hashlib.sha256(b"REDIS0011").hexdigest(), bytes=9)
     case = build(tmp_path / "v", {"jobs": rows_of("jobs", [{"job_id": "1"}])}, [info])
     assert case.verify() == [] == open_case(tmp_path / "v").verify()
@@ -154,7 +153,25 @@ def test_verify_tells_each_difference(tmp_path: Path, case: Case) -> None:
     assert found[2:4] == ["queues/part-00000.parquet: not there", "note\\n.txt: not in the manifest"]
     assert found[4:] == [f"evidence 0: {dump}: its content changed"]
     dump.unlink()
-    assert case.verify()[-1] == f"evidence 0: {dump}: not there"
+    assert not any("evidence" in difference for difference in case.verify())
+    gone = f"evidence 0: {dump}: not found at its path, not compared; its SHA-256 was {info.sha256}"
+    assert case.verification().uncompared == [gone]
+
+
+def test_verify_counts_the_rows(tmp_path: Path) -> None:
+    """Two tables of three rows and one: a manifest that says otherwise, or does not know a table, is found out by what
+    the Parquet files themselves hold."""
+    rows = {"jobs": rows_of("jobs", [{"job_id": str(n)} for n in range(3)]), "keys": rows_of("keys", [{"key": "k"}])}
+    build(tmp_path / "v", rows)
+    file = tmp_path / "v" / "manifest.json"
+    told = json.loads(file.read_text())
+    assert open_case(tmp_path / "v").verify() == []
+    told["tables"]["jobs"]["rows"] = 2
+    del told["tables"]["keys"]
+    file.write_text(json.dumps(told))
+    found = open_case(tmp_path / "v").verification()
+    assert found.differences == ["jobs: 3 rows, the manifest says 2", "keys: 1 row, the manifest says nothing"]
+    assert found.manifest_sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def test_a_damaged_table_is_an_error_with_its_file(case: Case) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import importlib
 import io
 import json
@@ -203,6 +204,29 @@ def test_verify_finds_a_changed_file(run: Run, case: Path, tmp_path: Path) -> No
     done = run("verify", out)
     assert done.returncode == 1
     assert f"jobs/{file.name}" in done.stdout
+
+
+def test_verify_of_a_case_whose_evidence_was_moved(run: Run, tmp_path: Path) -> None:
+    """Put away, the evidence is no difference: exit 0, its hash is told, and --require-evidence exits 1. With other
+    bytes at its path it is one. The hash of the manifest is what any tool gives."""
+    dump = tmp_path / "dump.rdb"
+    dump.write_bytes((FAULTS / "evidence.rdb").read_bytes())
+    known = hashlib.sha256(dump.read_bytes()).hexdigest()
+    assert run("analyze", "dump.rdb", "--out", "case", "-q", cwd=tmp_path).returncode == 0
+    assert run("verify", "case", "--require-evidence", cwd=tmp_path).returncode == 0
+    dump.rename(tmp_path / "safe.rdb")
+    done = run("verify", "case", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "0 of the evidence have" in done.stdout
+    assert f"evidence 0: dump.rdb: not found at its path, not compared; its SHA-256 was {known}" in done.stdout
+    told = json.loads(run("verify", "case", "--json", cwd=tmp_path).stdout)
+    assert (told["differences"], len(told["not_compared"]), told["evidence"]) == ([], 1, 0)
+    assert told["manifest_sha256"] == hashlib.sha256((tmp_path / "case" / "manifest.json").read_bytes()).hexdigest()
+    assert run("verify", "case", "--require-evidence", cwd=tmp_path).returncode == 1
+    dump.write_bytes(b"something else")
+    done = run("verify", "case", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "evidence 0: dump.rdb: 14 bytes, the manifest says" in done.stdout
 
 
 def test_analyze_options_are_kept(run: Run, tmp_path: Path) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     import duckdb
     import pandas as pd
     import polars as pl
+
+    from jobsleuth.case.verification import Verification
 
 PIECE_ROWS = 32_768
 """Rows that :meth:`Case.stream` holds at once: jobs with their payloads may be large."""
@@ -215,29 +216,18 @@ class Case:
         return _frame(self.query(query, params))
 
     def verify(self) -> list[str]:
-        """Differences between the manifest and the files of the case and the evidence; empty: none.
+        """Differences between the manifest and the files of the case, the rows of its tables and the evidence that is
+        still at its path; empty: none. One line each, hostile names escaped. See :meth:`verification`."""
+        return self.verification().differences
 
-        Each is one line, hostile names escaped. Evidence is looked for at the path the user gave, so run it from the
-        same folder if that was relative. What was streamed cannot be looked at again and is passed over.
+    def verification(self) -> Verification:
+        """Compares the case with its manifest, and the evidence where it still lies.
+
+        Evidence is looked for at the path the user gave, so run it from the same folder if that was relative.
         """
-        found = []
-        for name, facts in sorted(self.manifest.files.items()):
-            found += _compare(name, self.path / name, facts.get("bytes"), facts.get("sha256"))
-        known = {FILE_NAME, *self.manifest.files}
-        for path in sorted(self.path.rglob("*")):
-            name = path.relative_to(self.path).as_posix()
-            if name not in known and not path.is_dir():
-                found.append(f"{safetext.terminal(name)}: not in the manifest")
-        for info in self.manifest.evidence:
-            if info.streamed:
-                continue
-            label, path = f"evidence {info.number}: {info.path}", Path(info.path)
-            if not info.parts:
-                found += _compare(label, path, info.bytes, info.sha256)
-            folder = path if path.is_dir() else path.parent
-            for part in info.parts:
-                found += _compare(f"{label}: {part['name']}", folder / part["name"], part["bytes"], part["sha256"])
-        return found
+        from jobsleuth.case.verification import verify
+
+        return verify(self.path, self.manifest)
 
     @property
     def jobs(self) -> pd.DataFrame:
@@ -370,18 +360,3 @@ def _frame(table: pa.Table) -> pd.DataFrame:
             table = table.set_column(index, column.name, plain)
     frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
     return frame
-
-
-def _compare(label: str, path: Path, size: Any, sha256: Any) -> list[str]:
-    label = safetext.terminal(label)
-    try:
-        if not path.is_file():
-            return [f"{label}: not there"]
-        if path.stat().st_size != size:
-            return [f"{label}: {path.stat().st_size:,} bytes, the manifest says {size:,}"]
-        with path.open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
-                return [f"{label}: its content changed"]
-    except OSError as error:
-        return [f"{label}: cannot be read: {error.strerror}"]
-    return []
