@@ -70,7 +70,8 @@ def _rows(folder: Path, manifest: Manifest) -> list[str]:
     for table, rows in sorted(counted.items()):
         told = _told(manifest.tables.get(table), "rows")
         if table not in unknown and rows != told:
-            found.append(f"{terminal(table)}: {rows:,} {"row" if rows == 1 else "rows"}, the manifest says {_number(told)}")
+            counted_rows = f"{rows:,} {'row' if rows == 1 else 'rows'}"
+            found.append(f"{terminal(table)}: {counted_rows}, the manifest says {_number(told)}")
     return found
 
 
