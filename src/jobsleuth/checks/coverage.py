@@ -143,7 +143,7 @@ INCIDENTS: dict[str, tuple[tuple[str, str], ...]] = {
         ("OptimalBits/bull#356", "ST005 CN003"),
         ("OptimalBits/bull#1600", "LV011"),
         ("taskforcesh/bullmq#1062", "LV012"),
-        ("taskforcesh/bullmq#2466", "LV001 LV004"),
+        ("taskforcesh/bullmq#2466", "LV004 LV001"),
         ("taskforcesh/bullmq#267", "LV004"),
         ("OptimalBits/bull#1705", "CN008"),
         ("taskforcesh/bullmq#648", "LV008 LV001"),

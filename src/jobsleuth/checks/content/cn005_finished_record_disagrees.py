@@ -62,6 +62,7 @@ class FinishedRecordDisagrees(Check):
             "namespace",
             "queue",
             "structure",
+            "kind",
             "job_id",
             "due_at",
             "evidence",
@@ -84,7 +85,9 @@ class FinishedRecordDisagrees(Check):
         places AS (
             SELECT dialect, namespace, queue, job_id, structure AS state, evidence, db, epoch_ms(due_at) AS score_ms
             FROM membership
-            WHERE structure = 'completed' OR (structure = 'failed' AND dialect = 'bullmq')
+            WHERE (structure = 'completed' OR (structure = 'failed' AND dialect = 'bullmq'))
+                -- The sets of the first releases of Bull hold no times.
+                AND kind IS DISTINCT FROM 'set'
         ),
         -- Sums of small parcels find where a time differs; only those parcels are joined.
         by_record AS (

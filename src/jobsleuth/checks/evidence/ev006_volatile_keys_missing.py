@@ -81,7 +81,9 @@ class VolatileKeysMissing(Check):
             ) AS j
             JOIN queues AS q USING (dialect, namespace, queue, evidence, db)
             JOIN evidence AS e USING (evidence)
-            WHERE major_of(q.layout) >= 5 AND e.as_of_ms - epoch_ms(j.started_at) BETWEEN 0 AND $lock_duration_ms - 1000
+            WHERE major_of(q.layout) >= 5
+                -- The snapshot's time is a whole second, rounded down: a start may lie behind it.
+                AND e.as_of_ms - epoch_ms(j.started_at) BETWEEN -1000 AND $lock_duration_ms - 1000
         ),
         locks AS (
             SELECT DISTINCT evidence, db FROM keys WHERE role = 'lock' AND dialect = 'bullmq'

@@ -24,8 +24,8 @@ class RemnantOfRemovedQueue(Check):
     Delete the keys if the queue will not be used again. In Asynq, look for `paused` before the name is used again.
 
     False alarms
-    It is information for BullMQ. In a cluster the registry of Asynq may be in another shard's snapshot: without any
-    registry this check says nothing.
+    It is information for BullMQ. A counter alone is taken for a queue's only under the prefix `bull`. In a cluster the
+    registry of Asynq may be in another shard's snapshot: without any registry this check says nothing.
 
     References
     OptimalBits/bull#2631, hibiken/asynq#508, hibiken/asynq#1088.
@@ -84,12 +84,23 @@ class RemnantOfRemovedQueue(Check):
                 'delayed',
                 'completed', 'failed', 'prioritized', 'paused', 'job'])
         ),
+        counters AS (
+            SELECT namespace, queue, key, evidence, db FROM roles WHERE dialect = 'bullmq' AND roles = ['id']
+            UNION ALL
+            -- One counter makes no queue that the dialect would claim; under the library's own prefix it was one.
+            SELECT name.prefix, name.queue, key, evidence, db
+            FROM (
+                SELECT key, evidence, db, regexp_extract(key, '^(bull|\\{bull\\}):(.+):id$', ['prefix', 'queue']) AS name
+                FROM keys
+                WHERE dialect IS NULL AND type = 'string' AND expired IS NOT TRUE AND ends_with(key, ':id')
+            )
+            WHERE name.prefix <> ''
+        ),
         counters_left AS (
-            SELECT dialect, namespace, NULL AS queue, evidence, db, min(key) AS key, count(*) AS keys, 'id' AS what,
-                'info' AS severity, count(*) AS queues, min(queue) AS example
-            FROM roles
-            WHERE dialect = 'bullmq' AND roles = ['id']
-            GROUP BY dialect, namespace, evidence, db
+            SELECT 'bullmq' AS dialect, namespace, NULL AS queue, evidence, db, min(key) AS key, count(*) AS keys,
+                'id' AS what, 'info' AS severity, count(*) AS queues, min(queue) AS example
+            FROM counters
+            GROUP BY namespace, evidence, db
         )
         SELECT *, count_text(keys, 'key') || ' (' || what || ')' AS _keys, count_text(queues, 'queue') AS _queues
         FROM (

@@ -12,7 +12,7 @@ import pyarrow.compute
 from jobsleuth.dialects.base import Options
 from jobsleuth.dialects.bullmq.bases import Base, find_bases, relay_rows
 from jobsleuth.dialects.bullmq.fields import COMPLETE
-from jobsleuth.dialects.bullmq.grammar import FAMILIES, RESERVED, ROLES, SUB_KEYS, split_base
+from jobsleuth.dialects.bullmq.grammar import FAMILIES, RESERVED, ROLES, SETS_ONCE, SUB_KEYS, split_base
 from jobsleuth.dialects.bullmq.keytable import SLICE_ROWS, KeyTable, numbers
 from jobsleuth.dialects.bullmq.owners import settle_nested
 from jobsleuth.keyspace import Claims, Keyspace, Projected, QueueRef, Rows
@@ -109,7 +109,10 @@ def _roles(
 
     exact = numbers(pc.index_in(rest, value_set=pa.array([r.suffix for r in RESERVED], pa.binary())), np.int64, null=-1)
     for code, reserved in enumerate(RESERVED):
-        role[(exact == code) & table.is_type(reserved.type, rows)] = claims.role_code(reserved.role)
+        fits = table.is_type(reserved.type, rows)
+        if reserved.role in SETS_ONCE:
+            fits |= table.is_type("set", rows)
+        role[(exact == code) & fits] = claims.role_code(reserved.role)
     hashes = np.flatnonzero(is_hash & (exact >= 0) & (role != claims.role_code("job")))
     role[hashes[_are_jobs(keyspace, rows[hashes])]] = claims.role_code("job")
     return role

@@ -61,6 +61,9 @@ RESERVED: tuple[Reserved, ...] = (
     Reserved(b"groups-lid", "string", "groups", names_base=False),
 )
 
+SETS_ONCE = frozenset({"completed", "failed"})
+"""Roles that the first releases of Bull kept in sets: their ids count, although later releases fail on the key."""
+
 
 @dataclass(frozen=True)
 class SubKey:
@@ -78,6 +81,8 @@ SUB_KEYS: tuple[SubKey, ...] = (
     SubKey(b":processed", "hash", "processed"),
     SubKey(b":failed", "hash", "failed-children"),
     SubKey(b":unsuccessful", "zset", "unsuccessful"),
+    # 1.16 to 1.24 tell of a parent's release in a stream of its own.
+    SubKey(b":events", "stream", "parent-events"),
 )
 
 
