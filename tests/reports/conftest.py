@@ -53,6 +53,7 @@ def finding(check_id: str, queue: str, job_id: str | None, **more: Any) -> dict[
         "message": f"{job_id} of {queue} does not add up",
         "details": json.dumps({"age_ms": 12}),
         "help_url": f"docs/checks/{check_id}.md",
+        "fingerprint": f"of {check_id} {queue} {job_id}",
         "evidence": 0,
         "db": 0,
         **more,

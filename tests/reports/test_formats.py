@@ -113,10 +113,11 @@ def test_sarif_is_one_run_with_rules_and_results(small_case: Case) -> None:
     assert run["artifacts"][0]["hashes"] == {"sha-256": "ab" * 32}
 
 
-def test_sarif_fingerprints_tell_jobs_apart_and_survive_another_dump(small_case: Case) -> None:
-    """Two jobs never share a fingerprint; the message and the evidence's name are no part of it."""
+def test_sarif_has_the_fingerprints_by_which_baselines_know_findings(small_case: Case) -> None:
+    """One finding has one number wherever it is told: what is accepted here can be accepted there."""
     results = json.loads(rendered(small_case, "sarif"))["runs"][0]["results"]
     prints = [r["partialFingerprints"]["finding/v1"] for r in results]
+    assert prints == [f.fingerprint for f in document(small_case).findings]
     assert len(set(prints)) == len(prints)
 
 
@@ -127,8 +128,8 @@ def test_github_writes_one_annotation_a_group(small_case: Case) -> None:
     assert "title=MB001 Title of MB001 (5%2C certain)::" in lines[0]
 
 
-def test_markdown_has_the_verdict_as_heading_and_a_row_a_group(small_case: Case) -> None:
-    """Heading, then a table with one row per group and one per queue."""
+def test_markdown_has_the_verdict_as_heading_and_a_row_a_cause(small_case: Case) -> None:
+    """Heading, then a table with one row per cause (here: per check) and one per queue."""
     text = rendered(small_case, "markdown")
     assert text.startswith("## ❌ 6 findings: 5 errors and 1 warning, in 1 of 2 queues\n")
     assert len([line for line in text.splitlines() if line.startswith(("| MB001", "| ST001"))]) == 2

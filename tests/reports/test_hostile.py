@@ -42,7 +42,7 @@ def test_markdown_holds_no_live_markup(hostile_case: Case) -> None:
     assert "](javascript" not in text
     for line in text.splitlines():
         if line.startswith("| MB001"):
-            assert line.replace("\\|", "").count("|") == 6
+            assert line.replace("\\|", "").count("|") == 7
 
 
 def test_junit_parses_and_keeps_the_text(hostile_case: Case) -> None:

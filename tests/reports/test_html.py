@@ -245,7 +245,7 @@ def test_many_findings_keep_the_page_small(tmp_path: Path) -> None:
 
 
 def test_a_card_answers_what_is_asked_next(tmp_path: Path) -> None:
-    """Since when, held by whom, does it heal, may it be run again: of the group, with how many others there are."""
+    """From when to when it began, held by whom, does it heal, may it be run again: of all findings of the cause."""
     told = {"since_from": NOW - 9000, "since_to": NOW - 1000, "heals": "no", "retry": "unsafe"}
     found = [finding("MB001", "q", str(n), held_by=f"worker-{n}", **told) for n in (1, 2)]
     found.append(finding("MB001", "q", "3", **{**told, "retry": "safe", "since_from": NOW - 20_000}))
@@ -258,7 +258,7 @@ def test_a_card_answers_what_is_asked_next(tmp_path: Path) -> None:
         },
     )
     text = rendered(case)
-    assert "<dt>since</dt><dd>2026-03-02 02:13:47 to 2026-03-02 02:14:06 UTC</dd>" in text
+    assert "<dt>since</dt><dd>2026-03-02 02:13:47 to 2026-03-02 02:13:58 UTC</dd>" in text
     assert "<dt>held by</dt><dd>worker-1 (and 1 more)</dd>" in text
-    assert "<dt>heals</dt><dd>no</dd>" in text
+    assert "<dt>heals</dt><dd>no (derived)</dd>" in text
     assert "<dt>run again</dt><dd>2 unsafe (ran, or may have), 1 safe (never started)</dd>" in text

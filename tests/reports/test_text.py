@@ -44,9 +44,9 @@ def offered(report: Document) -> list[str]:
 def test_an_id_stays_one_argument_of_the_offered_command(small_case: Case, job_id: str) -> None:
     """A shell that gets the command pasted passes the id as one word, and the parser takes it for no option."""
     report = document(small_case)
-    group = report.groups[0]
-    hostile = replace(group, examples=(replace(group.examples[0], job_id=job_id, queue="q $(x)"),))
-    words = shlex.split(offered(replace(report, groups=(hostile,)))[0])
+    cause = report.causes[0]
+    hostile = replace(cause, examples=(replace(cause.examples[0], job_id=job_id, queue="q $(x)"),))
+    words = shlex.split(offered(replace(report, causes=(hostile,)))[0])
     assert words[:2] == ["jobsleuth", "job"]
     assert words.count(job_id) == 1
     assert words[words.index("--queue") + 1] == "q $(x)"
@@ -57,19 +57,34 @@ def test_an_id_stays_one_argument_of_the_offered_command(small_case: Case, job_i
 def test_an_id_that_cannot_be_typed_is_not_offered(small_case: Case) -> None:
     """An id with control characters leads to the list of jobs instead."""
     report = document(small_case)
-    group = report.groups[0]
-    hostile = replace(group, examples=(replace(group.examples[0], job_id="\x1b[2J"),))
-    assert offered(replace(report, groups=(hostile,)))[0].startswith("jobsleuth jobs ")
+    cause = report.causes[0]
+    hostile = replace(cause, examples=(replace(cause.examples[0], job_id="\x1b[2J"),))
+    assert offered(replace(report, causes=(hostile,)))[0].startswith("jobsleuth jobs ")
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_many_queues_do_not_scroll_for_ever(small_case: Case, width: int) -> None:
-    """A thousand queues are 25 rows, those with findings first, and the way to the rest."""
+    """A thousand queues are 6 rows, those with findings first, and the way to the rest."""
     report = document(small_case)
     quiet = [replace(report.queues[1], queue=f"quiet-{n:04}") for n in range(1000)]
     text = [plain(line) for line in lines(replace(report, queues=(*quiet, report.queues[0])), width=width)]
     rows = [line for line in text if line.startswith("bull/")]
-    assert len(rows) == 25
+    assert len(rows) == 6
     assert rows[0].startswith("bull/emai")
-    assert any(line.startswith("976 more queues") for line in text)
+    assert any(line.startswith("995 more queues") for line in text)
     assert any("jobsleuth queues " in line for line in text)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_one_screen_tells_the_story(small_case: Case, width: int) -> None:
+    """Thirty causes and fifty queues fit 40 lines of 80 columns: the worst of them, and the way to the rest."""
+    report = document(small_case)
+    one = replace(report.causes[0], examples=report.causes[0].examples[:1])
+    many = tuple(replace(one, kind=f"MB{n:03}", title=f"Title {n} " + "of a cause " * 3) for n in range(30))
+    queues = [replace(report.queues[1], queue=f"quiet-{n:04}") for n in range(50)]
+    text = [plain(line) for line in lines(replace(report, causes=many, queues=tuple(queues)), width=width)]
+    assert len(text) <= 40
+    assert sum(line.startswith(" ") and " MB0" in line for line in text) >= 2
+    assert any("more findings of" in line for line in text)
+    everything = [plain(line) for line in lines(replace(report, causes=many), width=width, everything=True)]
+    assert all(any(f"MB{n:03} Title {n}" in line for line in everything) for n in range(30))

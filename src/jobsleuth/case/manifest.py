@@ -100,6 +100,7 @@ class Manifest:
         evidence: one entry per evidence file, by number.
         tables: table name → `{"rows": n}`.
         files: path inside the case, with `/` → `{"sha256": hex, "bytes": n}`; all files but the manifest itself.
+        limits: what the evidence cannot tell, the weightiest first; phrases that begin after "cannot tell".
         schema_version: version of the tables' columns, see :mod:`jobsleuth.case.schema`.
         tool: `jobsleuth`.
     """
@@ -109,6 +110,7 @@ class Manifest:
     evidence: list[EvidenceInfo] = field(default_factory=list)
     tables: dict[str, dict[str, int]] = field(default_factory=dict)
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
+    limits: list[str] = field(default_factory=list)
     schema_version: int = SCHEMA_VERSION
     tool: str = "jobsleuth"
 

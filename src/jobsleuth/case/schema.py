@@ -216,7 +216,11 @@ TABLES: tuple[Table, ...] = (
             _QUEUE,
             _bytes_of("namespace"),
             _bytes_of("queue"),
-            Column("kind", _DICT, "server, worker, lock, lease or consumer."),
+            Column(
+                "kind",
+                _DICT,
+                "server, worker, lock, lease, consumer; Asynq: scheduler, aggregation_set, semaphore too.",
+            ),
             Column("worker_id", _S, "Server id, worker id or lock token."),
             Column("host", _S, "Host name as recorded."),
             Column("pid", _I, "Process id as recorded."),
@@ -363,10 +367,23 @@ TABLES: tuple[Table, ...] = (
             Column("details", _S, "JSON object: the numbers behind the sentence."),
             Column("help_url", _DICT, "Page of the check."),
             Column("fingerprint", _S, "Check, place and subject as one number: the same in every snapshot."),
-            Column("cause", _S, "What findings of one cause share; null: it stands alone."),
+            Column("cause", _S, "What findings of one cause share, see the table `causes`; null: it stands alone."),
             Column("basis", _DICT, "What the finding rests on: observed, derived or inferred."),
             Column("since_from", _MS, "Not wrong before this moment; null: cannot be known."),
             Column("since_to", _MS, "Wrong at the latest at this moment; null: cannot be known."),
+    Table(
+        "causes",
+        "What explains several findings at once: one row for each value of `findings.cause`.",
+        (
+            Column("cause", _S, "Its key: the kind, and after a colon the queue or process that it is about."),
+            Column("kind", _DICT, "What kind of cause: `workers-died`, `evidence-cut`, …"),
+            Column("title", _S, "What happened, one line."),
+            Column("what_to_do", _S, "What to do about all of it."),
+            Column("basis", _DICT, "What it rests on that these findings have one cause: derived or inferred."),
+            Column("findings", _I, "Findings that it explains."),
+            Column("waiting_parents", _I, "Parents in flows that wait for the jobs it is about."),
+        ),
+    ),
             Column(
                 "since_why", _S, "The evidence for that interval, or why it cannot be known; null: not about a job."
             ),

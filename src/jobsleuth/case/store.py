@@ -28,7 +28,7 @@ GROUP_BYTES = 16 << 20
 _IN_FLIGHT = 3
 """Row groups that wait for their thread or are in work."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_JUDGED = ("checks", "findings")
+_JUDGED = ("checks", "causes", "findings")
 
 
 @dataclass
@@ -112,7 +112,7 @@ class CaseWriter:
             self._flush(table_name)
 
     def preview(self, manifest: Manifest, *, judged: bool = False) -> Case:
-        """A case over the rows so far: for the checks, without `checks` and `findings`; `judged`, for reports, with."""
+        """A case over the rows so far: for the checks, without what is made of their judgement; `judged`, with it."""
         self._settle([t for t in TABLES if judged or t.name not in _JUDGED])
         return Case(self._folder, replace(manifest, tables=self._rows(), files=dict(self._files)))
 

@@ -17,6 +17,7 @@ from jobsleuth.case import TABLES, Case, conform
 from jobsleuth.checks.answers import answer
 from jobsleuth.checks.base import Check
 from jobsleuth.checks.catalogue import all_checks
+from jobsleuth.checks.grouping import causes_table, with_causes
 from jobsleuth.checks.macros import MACROS
 from jobsleuth.checks.policy import Policy
 from jobsleuth.checks.shown import LONGEST_SENTENCE, LONGEST_VALUE, harmless
@@ -45,7 +46,7 @@ _ANSWERS = {
 _SENTENCES = ("since_why", "held_by", "heals", "retry_why")
 _ORDER = ("evidence", "db", "namespace", "queue", "job_id", "key", "dialect", "severity", "details")
 _LANES = 2
-_EVIDENT = {table.name for table in TABLES} - {"checks", "findings"}
+_EVIDENT = {table.name for table in TABLES} - {"checks", "causes", "findings"}
 """Tables that are made of evidence, not of judgement."""
 _NO_TIME = "the evidence does not say when it was taken: give the time with --as-of"
 
@@ -55,10 +56,12 @@ _Outcome = tuple[str, str | None, pa.Table | None]
 
 @dataclass(frozen=True)
 class CheckRun:
-    """The outcome: the case tables `findings` (by check id, evidence, database, queue, job) and `checks` (by id)."""
+    """The outcome: the case tables `findings` (by check id, evidence, database, queue, job), `checks` (by id) and
+    `causes` (by key)."""
 
     findings: pa.Table
     checks: pa.Table
+    causes: pa.Table
     accepted: int = 0
     """Findings left out because the policy accepts them."""
     lapsed: int = 0
@@ -106,8 +109,10 @@ def run_checks(case: Case, policy: Policy | None = None, checks: Sequence[type[C
             )
         made = pa.concat_tables(findings) if findings else conform("findings", pa.table({}))
         made = _with_answers(connection, made, bench.columns)
+        # Before known findings are left out: what is known may still explain what is new.
+        made, waiting = with_causes(connection, made, bench.columns, chosen)
     kept, accepted, lapsed = _unaccepted(made, policy, case)
-    return CheckRun(kept, _checks_table(rows, kept), accepted, lapsed)
+    return CheckRun(kept, _checks_table(rows, kept), causes_table(kept, waiting), accepted, lapsed)
 
 
 def _with_answers(

@@ -146,10 +146,13 @@ def analyze(evidence: Sequence[Path], out: Path, options: AnalyzeOptions, progre
         writer.append("checks", run.checks)
         with (
             writer.preview(manifest, judged=True) as preview,
+        writer.append("causes", run.causes)
             (writer.folder / REPORT).open("w", encoding="utf-8") as page,
         ):
             # The commands on the page are for its own folder: it says the same wherever the case lies.
-            page.writelines(render_html(preview, document(preview), place="."))
+            report = document(preview)
+            page.writelines(render_html(preview, report, place="."))
+        manifest.limits = list(report.limits)
         return writer.finish(manifest)
 
 

@@ -7,8 +7,10 @@ from importlib import import_module
 from typing import cast
 
 from jobsleuth.case import Case
+from jobsleuth.reports.causes import Cause
 from jobsleuth.reports.commands import case_word, job_command
-from jobsleuth.reports.document import SEVERITIES, Document, Finding, at_or_above, document
+from jobsleuth.reports.document import Document, at_or_above, document
+from jobsleuth.reports.findings import SEVERITIES, Finding
 from jobsleuth.reports.picture import PAYLOAD_SHOWN, JobRef, Picture, find_jobs, picture
 from jobsleuth.reports.rawdecode import raw_facts, raw_lines
 from jobsleuth.reports.recovery import COLUMNS, recovery
@@ -35,6 +37,7 @@ __all__ = [
     "PAYLOAD_SHOWN",
     "SEVERITIES",
     "WIDTH",
+    "Cause",
     "Document",
     "Finding",
     "JobRef",

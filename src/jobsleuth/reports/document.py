@@ -2,78 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from jobsleuth.case import Case, EvidenceInfo
-from jobsleuth.reports.words import moment
+from jobsleuth.reports.causes import Cause, causes
+from jobsleuth.reports.findings import COLUMNS, SEVERITIES, TIMES, Finding, Findings, place
+from jobsleuth.reports.limits import limits
 
-SEVERITIES = ("error", "warning", "info")
-"""Worst first."""
 _EXAMPLES = 3
-_FINDING_COLUMNS = (
-    "check_id, severity, certainty, dialect, namespace, queue, job_id, key, message, details, help_url, evidence, db"
-)
+_FINDING_COLUMNS = ", ".join(f"epoch_ms({c}) as {c}" if c in TIMES else c for c in COLUMNS)
 _SAME = "check_id, severity, certainty, dialect, namespace, queue, evidence, db"
 _RANK = "case severity when 'error' then 0 when 'warning' then 1 else 2 end"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that does not add up, as in the table `findings`."""
-
-    check_id: str
-    severity: str
-    certainty: str
-    dialect: str | None
-    namespace: str | None
-    queue: str | None
-    job_id: str | None
-    key: str | None
-    message: str
-    details: str | None
-    help_url: str | None
-    evidence: int | None
-    db: int | None
-
-    @property
-    def place(self) -> str:
-        """`namespace/queue`, or the empty string for a finding about no queue."""
-        return place(self.namespace, self.queue)
-
-    def facts(self) -> dict[str, Any]:
-        """`details` as an object; what is not JSON stays text under `text`."""
-        try:
-            found = json.loads(self.details or "{}")
-        except ValueError:
-            return {"text": self.details}
-        return found if isinstance(found, dict) else {"value": found}
-
-
-class Findings:
-    """All findings, worst first, made one at a time from Arrow: there may be a million."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-
-    def __len__(self) -> int:
-        return int(self._table.num_rows)
-
-    def jobs(self) -> int:
-        """How many jobs they speak of."""
-        about = self._table.filter(pc.is_valid(self._table.column("job_id")))
-        return int(about.group_by(["evidence", "db", "dialect", "namespace", "queue", "job_id"]).aggregate([]).num_rows)
-
-    def __iter__(self) -> Iterator[Finding]:
-        for batch in self._table.to_batches(max_chunksize=4096):
-            for row in batch.to_pylist():
-                yield Finding(**row)
 
 
 @dataclass(frozen=True)
@@ -153,6 +96,8 @@ class Document:
         case: the case folder as the user gave it, for the commands that a report offers.
         tool: `jobsleuth` and its version.
         fail_on: least severity that makes the run fail, or `never`.
+        groups: all findings by check, queue, severity and certainty.
+        causes: all findings by what explains them, the most damaging first.
         limits: sentences on what this evidence cannot tell.
     """
 
@@ -164,6 +109,7 @@ class Document:
     checks: tuple[CheckFact, ...]
     findings: Findings
     groups: tuple[Group, ...]
+    causes: tuple[Cause, ...]
     limits: tuple[str, ...]
 
     def queue_word(self, namespace: str | None, queue: str | None) -> str | None:
@@ -191,18 +137,18 @@ class Document:
         return next((c for c in self.checks if c.id == check_id), None)
 
 
-def place(namespace: str | None, queue: str | None) -> str:
-    """`namespace/queue` with what is known of the two."""
-    return "/".join(p for p in (namespace, queue) if p is not None)
-
-
 def at_or_above(fail_on: str) -> tuple[str, ...]:
     """Severities that reach `fail_on`; none for `never`."""
     return SEVERITIES[: SEVERITIES.index(fail_on) + 1] if fail_on in SEVERITIES else ()
 
 
 def document(
-    case: Case, *, checks: pa.Table | None = None, findings: pa.Table | None = None, fail_on: str = "error"
+    case: Case,
+    *,
+    checks: pa.Table | None = None,
+    findings: pa.Table | None = None,
+    known: pa.Table | None = None,
+    fail_on: str = "error",
 ) -> Document:
     """A case as a document.
 
@@ -210,10 +156,12 @@ def document(
         case: an open case.
         checks: rows in the shape of the table `checks`, of a fresh judgement; None: the case's own.
         findings: rows in the shape of the table `findings`, likewise.
+        known: rows in the shape of the table `causes`, likewise.
         fail_on: least severity that fails, or `never`.
     """
     checks = case.arrow("checks") if checks is None else checks
     findings = case.arrow("findings") if findings is None else findings
+    known = case.arrow("causes") if known is None else known
     connection = case.connect()
     try:
         connection.register("given_findings", findings)
@@ -226,6 +174,8 @@ def document(
             f"select {_SAME}, count(*), list(nth order by nth)[1:{_EXAMPLES}] from ordered_findings group by {_SAME}"
             f" order by {_RANK}, count(*) desc, min(nth)"
         ).fetchall()
+        titles = dict(zip(checks.column("check_id").to_pylist(), checks.column("title").to_pylist(), strict=True))
+        explained = causes(connection, ordered, known, titles)
         per_queue: dict[tuple[Any, ...], dict[str, int]] = {}
         for check_id, severity, certainty, dialect, namespace, queue, evidence, db, count, _ in groups:
             del check_id, certainty
@@ -238,11 +188,7 @@ def document(
         claimed = connection.execute(
             "select evidence, count(*), count(*) filter (where dialect is not null) from keys group by evidence"
         ).fetchall()
-        first_events = connection.execute(
-            # A scheduler's history (Asynq) has no entry ids: it tells what was enqueued, not what became of it.
-            'select namespace, queue, epoch_ms(min("at")) from events where stream_id is not null'
-            " group by all order by all"
-        ).fetchall()
+        cannot_tell = tuple(limits(connection, case.manifest))
     finally:
         connection.close()
     keys = {number: (total, mine) for number, total, mine in claimed}
@@ -274,27 +220,6 @@ def document(
             Group(c, s, certainty, n, q, e, db, count, tuple(Finding(**row) for row in ordered.take(nth).to_pylist()))
             for c, s, certainty, _, n, q, e, db, count, nth in groups
         ),
-        limits=tuple(_limits(evidence_facts, first_events)),
+        causes=explained,
+        limits=cannot_tell,
     )
-
-
-def _limits(evidence: tuple[EvidenceFact, ...], first_events: list[tuple[str, str, int | None]]) -> Iterator[str]:
-    for fact in evidence:
-        if fact.info.as_of_ms is None:
-            yield (
-                f"when {fact.info.path} was taken: it does not say, so nothing was judged late or expired"
-                " (analyze --as-of TIME settles it)"
-            )
-        if not fact.info.atomic:
-            yield f"one instant: {fact.info.path} was read over a span of time, so a job may have moved meanwhile"
-        if fact.info.fault is not None:
-            yield f"what stood in {fact.info.path} after the place where it could not be read"
-    yield "what the jobs did outside Redis"
-    known = [(ms, place(n, q)) for n, q, ms in first_events if ms is not None]
-    if len(known) == 1:
-        yield f"what happened before {moment(known[0][0])} UTC, where the event stream of {known[0][1]} begins"
-    elif known:
-        first = moment(min(known)[0])
-        yield f"what happened before {first} UTC, where the oldest of {len(known):,} event streams begins"
-    elif evidence:
-        yield "the order of past events: it holds no event stream"

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from jobsleuth.reports.document import Document, Finding
+from jobsleuth.reports.causes import Cause
+from jobsleuth.reports.document import Document
+from jobsleuth.reports.findings import TIMES, Finding
 from jobsleuth.reports.verdict import verdict
 from jobsleuth.reports.words import moment
 
@@ -34,7 +36,7 @@ def render(document: Document) -> Iterator[str]:
                 "format_version": f.info.format_version,
                 "family": f.info.family,
                 "redis_version": f.info.redis_version,
-                "as_of": None if f.info.as_of_ms is None else moment(f.info.as_of_ms, iso=True),
+                "as_of": _moment(f.info.as_of_ms),
                 "as_of_ms": f.info.as_of_ms,
                 "as_of_source": f.info.as_of_source,
                 "atomic": f.info.atomic,
@@ -49,19 +51,38 @@ def render(document: Document) -> Iterator[str]:
         "queues": [
             {
                 **{k: v for k, v in asdict(q).items() if k != "oldest_waiting_ms"},
-                "oldest_waiting_at": None if q.oldest_waiting_ms is None else moment(q.oldest_waiting_ms, iso=True),
+                "oldest_waiting_at": _moment(q.oldest_waiting_ms),
             }
             for q in document.queues
         ],
         "checks": [{**asdict(c), "help_url": c.help_url} for c in document.checks],
         "limits": list(document.limits),
+        "causes": [_cause(c) for c in document.causes],
     }
     yield from streamed(head, "findings", (_finding(f) for f in document.findings))
     yield "\n"
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    return {**asdict(finding), "details": finding.facts()}
+    stored = asdict(finding)
+    return {**stored, "details": finding.facts(), **{name: _moment(stored[name]) for name in TIMES}}
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    told = {k: v for k, v in asdict(cause).items() if not k.endswith("_ms") and k not in ("parts", "examples")}
+    return {
+        **told,
+        "first_at": _moment(cause.first_ms),
+        "last_at": _moment(cause.last_ms),
+        "heals_at": _moment(cause.heals_at_ms),
+        "places": [{"place": name, "findings": n} for name, n in cause.places],
+        "checks": [asdict(part) for part in cause.parts],
+        "examples": [_finding(example) for example in cause.examples],
+    }
+
+
+def _moment(ms: int | None) -> str | None:
+    return None if ms is None else moment(ms, iso=True)
 
 
 def streamed(head: Mapping[str, Any], name: str, items: Iterable[Any]) -> Iterator[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from jobsleuth.reports.document import SEVERITIES, CheckFact, Document, Finding, at_or_above
+from jobsleuth.reports.document import CheckFact, Document, at_or_above
+from jobsleuth.reports.findings import SEVERITIES, Finding
 from jobsleuth.reports.words import moment, number
 from jobsleuth.safetext import terminal, xml
 

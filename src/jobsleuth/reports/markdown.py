@@ -1,16 +1,17 @@
-"""Markdown for a step summary or a ticket: verdict, groups, queues. Small whatever the case's size."""
+"""Markdown for a step summary or a ticket: verdict, causes, queues. Small whatever the case's size."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import PurePath
 
+from jobsleuth.reports.causes import Cause
 from jobsleuth.reports.document import Document
-from jobsleuth.reports.verdict import coverage, unable, verdict
+from jobsleuth.reports.verdict import coverage, explained, unable, verdict
 from jobsleuth.reports.words import moment, number, size
 from jobsleuth.safetext import markdown
 
-_GROUPS = 50
+_CAUSES = 50
 _QUEUES = 200
 
 
@@ -25,17 +26,15 @@ def render(document: Document) -> Iterator[str]:
         name = markdown(PurePath(fact.info.path).name, 80)
         yield f"- {name}: {size(fact.info.bytes)}, {number(fact.keys, 'key')}, checksum {status}, {taken}\n"
     yield f"- {markdown(coverage(document))}\n"
-    if document.groups:
-        yield "\n| check | queue | severity | findings | first of them |\n|---|---|---|---:|---|\n"
-        for group in document.groups[:_GROUPS]:
-            check = document.check(group.check_id)
-            title = f"{group.check_id} {check.title if check else ''}"
-            yield (
-                f"| {markdown(title)} | {markdown(group.place, 60)} | {group.severity} ({group.certainty}) |"
-                f" {group.count:,} | {markdown(group.examples[0].message, 300)} |\n"
-            )
-        if len(document.groups) > _GROUPS:
-            yield f"\n{number(len(document.groups) - _GROUPS, 'more group')} not shown.\n"
+    why = explained(document)
+    if why:
+        yield f"- {why}\n"
+    if document.causes:
+        yield "\n| cause | queues | severity | findings | since (UTC) | for example |\n|---|---|---|---:|---|---|\n"
+        for cause in document.causes[:_CAUSES]:
+            yield _row(cause)
+        if len(document.causes) > _CAUSES:
+            yield f"\n{number(len(document.causes) - _CAUSES, 'more kind')} not shown.\n"
     if document.queues:
         yield "\n| queue | jobs by state | findings |\n|---|---|---:|\n"
         for queue in document.queues[:_QUEUES]:
@@ -50,3 +49,19 @@ def render(document: Document) -> Iterator[str]:
             yield f"- {check.id}: {markdown(check.reason or 'no reason given')}\n"
         yield "\n</details>\n"
     yield "\n**What this can't tell:** " + "; ".join(markdown(limit) for limit in document.limits) + ".\n"
+
+
+def _row(cause: Cause) -> str:
+    checks = " ".join(p.check_id for p in cause.parts)
+    title = f"{cause.title} ({checks})" if cause.known else f"{cause.kind} {cause.title}"
+    places = ", ".join(markdown(name, 60) for name, _ in cause.places)
+    left = cause.place_count - len(cause.places)
+    places += f" and {left:,} more" if left else ""
+    since = "" if cause.first_ms is None else moment(cause.first_ms)[:19]
+    if cause.last_ms is not None and cause.last_ms != cause.first_ms:
+        since += f" – {moment(cause.last_ms)[:19]}"
+    jobs = ", ".join(markdown(e.job_id, 40) for e in cause.examples if e.job_id is not None)
+    example = f"{jobs}: " if jobs else ""
+    example += markdown(cause.examples[0].message, 300)
+    facts = (markdown(title), places, f"{cause.severity} ({cause.certainty})", f"{cause.count:,}", since, example)
+    return f"| {' | '.join(facts)} |\n"

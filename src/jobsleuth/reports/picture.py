@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobsleuth.case import Case
-from jobsleuth.reports.document import place
+from jobsleuth.reports.findings import place
 from jobsleuth.reports.rows import jsonable, records
 
 PAYLOAD_SHOWN = 200

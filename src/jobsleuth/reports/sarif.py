@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from jobsleuth.reports.document import CheckFact, Document, Finding
+from jobsleuth.reports.document import CheckFact, Document
+from jobsleuth.reports.findings import Finding
 from jobsleuth.reports.json_ import streamed
 from jobsleuth.reports.verdict import unable
 from jobsleuth.safetext import markdown, terminal
@@ -82,31 +82,19 @@ def _result(finding: Finding, rules: dict[str, int], paths: dict[int, str]) -> d
         "level": _LEVELS[finding.severity],
         "message": {"text": terminal(finding.message)},
         "locations": [location] if location else [],
-        "partialFingerprints": {"finding/v1": _fingerprint(finding)},
+        # The number that baselines and suppressions know the finding by.
+        "partialFingerprints": {"finding/v1": finding.fingerprint} if finding.fingerprint else {},
         "properties": {
             "certainty": finding.certainty,
             "dialect": finding.dialect,
             "key": finding.key,
             "db": finding.db,
+            "cause": finding.cause,
         },
     }
     if finding.check_id in rules:
         result["ruleIndex"] = rules[finding.check_id]
     return result
-
-
-def _fingerprint(finding: Finding) -> str:
-    """Same check, same job: same fingerprint in tomorrow's snapshot, whatever file it comes from."""
-    same = [
-        finding.check_id,
-        finding.dialect,
-        finding.namespace,
-        finding.queue,
-        finding.job_id,
-        finding.key,
-        finding.db,
-    ]
-    return hashlib.sha256(json.dumps(same).encode()).hexdigest()
 
 
 def _uri(path: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from jobsleuth.case import Case
-from jobsleuth.reports.document import place
+from jobsleuth.reports.findings import place
 from jobsleuth.reports.text import WIDTH, Line, fitted, flow
 from jobsleuth.reports.words import age, number, percent
 from jobsleuth.safetext import terminal

@@ -1,4 +1,4 @@
-"""The report for a terminal or a log: verdict, groups of findings, queues, limits.
+"""The report for a terminal or a log: verdict, causes, queues, limits, on one screen unless all is asked for.
 
 Lines are spans of text with a style's name; whoever prints them decides what a style looks like. Nothing here holds a
 control character, so that a plain join is safe too.
@@ -11,9 +11,10 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 from jobsleuth.case import DEPTH
+from jobsleuth.reports.causes import Cause
 from jobsleuth.reports.commands import case_word, job_command
-from jobsleuth.reports.document import Document, EvidenceFact, Group, QueueFact
-from jobsleuth.reports.verdict import coverage, unable, verdict
+from jobsleuth.reports.document import Document, EvidenceFact, QueueFact
+from jobsleuth.reports.verdict import coverage, explained, unable, verdict
 from jobsleuth.reports.words import age, moment, number, series, size
 from jobsleuth.safetext import terminal
 
@@ -23,8 +24,12 @@ Line = tuple[Span, ...]
 
 WIDTH = 120
 """Columns of a report that no terminal limits."""
-_GROUPS = 12
-_QUEUES = 25
+_SCREEN = 40
+"""Lines of one screen: the causes get what the rest leaves of it, and never fewer than :data:`_LEAST` are shown."""
+_LEAST = 2
+_PARTS = 3
+_QUEUES = 6
+_LIMITS = 2
 _NAME = 10
 _WARNINGS = 5
 
@@ -46,25 +51,25 @@ def lines(document: Document, *, width: int = WIDTH, everything: bool = False) -
     Args:
         document: what to say.
         width: columns to fill; names give way first.
-        everything: every finding rather than three examples of the first groups.
+        everything: every cause, finding, queue and limit rather than what one screen holds.
     """
+    head: list[Line] = []
     for fact in document.evidence:
-        yield from _evidence(fact, width, numbered=len(document.evidence) > 1)
-    yield from _inventory(document, width)
-    yield ()
-    yield from flow(_verdict(document), width)
-    if everything:
-        yield from _findings(document, width)
-    else:
-        yield from _groups(document, width)
+        head += _evidence(fact, width, numbered=len(document.evidence) > 1)
+    head += [*_inventory(document, width), (), *flow(_verdict(document), width)]
+    tail: list[Line] = []
     if document.queues:
-        yield ()
-        yield from queue_lines(document, width, None if everything else _QUEUES)
-    yield ()
+        tail += [(), *queue_lines(document, width, None if everything else _QUEUES)]
+    tail.append(())
     for silent in unable(document):
-        yield from flow(((f"{silent.id} could not run: {silent.reason or 'no reason given'}", "dim"),), width)
-    limits = "; ".join(map(terminal, document.limits))
-    yield from flow(((f"What this can't tell: {limits}.", "dim"),), width)
+        tail += flow(((f"{silent.id} could not run: {silent.reason or 'no reason given'}", "dim"),), width)
+    tail += _limits(document, width, everything=everything)
+    yield from head
+    yield from _causes(document, width, None if everything else _SCREEN - len(head) - len(tail))
+    if everything and document.causes:
+        yield ()
+        yield from _findings(document, width)
+    yield from tail
 
 
 def _evidence(fact: EvidenceFact, width: int, *, numbered: bool) -> Iterator[Line]:
@@ -112,54 +117,116 @@ def _verdict(document: Document) -> Line:
     line: list[Span] = [(verdict(document), worst if worst != "info" else "strong")]
     if worst == "ok":
         line.append((f" ({coverage(document)})", "dim"))
+    why = explained(document)
+    if why:
+        line.append((f"; {why}", "strong"))
     return tuple(line)
 
 
-def _groups(document: Document, width: int) -> Iterator[Line]:
-    shown = document.groups[:_GROUPS]
-    for nth, group in enumerate(shown, 1):
-        yield ()
-        yield from _group(document, nth, group, width)
-    rest = document.groups[len(shown) :]
+def _limits(document: Document, width: int, *, everything: bool) -> Iterator[Line]:
+    said = [terminal(limit) for limit in document.limits]
+    if everything:
+        yield (("What this can't tell", "strong"),)
+        for limit in said:
+            yield from flow(((f"- {limit}", "dim"),), width, hang=2)
+        return
+    # In one line the reasons would drown what matters; `--all` gives them.
+    short = [limit.partition(": ")[0] if nth >= _LIMITS else limit for nth, limit in enumerate(said)]
+    first = "; ".join(short[:_LIMITS])
+    yield from flow(((f"What this can't tell: {first}.", "dim"),), width)
+    if len(said) > _LIMITS:
+        command = f"jobsleuth check {case_word(document.case)} --all"
+        yield from flow(((f"{len(said) - _LIMITS:,} more of that: ", "dim"), (command, "command")), width)
+
+
+def _causes(document: Document, width: int, room: int | None) -> Iterator[Line]:
+    """The causes, the most damaging first, as many as have room; None: all."""
+    shown = 0
+    used = 5  # the lines below
+    for nth, cause in enumerate(document.causes, 1):
+        told = [(), *_cause(document, nth, cause, width)]
+        used += len(told)
+        if room is not None and nth > _LEAST and used > room:
+            break
+        yield from told
+        shown = nth
+    rest = document.causes[shown:]
     if rest:
         yield ()
-        left = sum(g.count for g in rest)
-        told = f"{number(left, 'more finding')} in {number(len(rest), 'more group')}   "
-        yield from flow(((told, "plain"), (f"jobsleuth check {case_word(document.case)} --all", "command")), width)
+        errors = sum(c.count for c in rest if c.severity == "error")
+        told_of = f"    {number(sum(c.count for c in rest), 'more finding')} of {number(len(rest), 'kind')}"
+        told_of += f", {errors:,} of kinds with errors   " if errors else "   "
+        yield from flow(((told_of, "plain"), (f"jobsleuth check {case_word(document.case)} --all", "command")), width)
     if shown:
         yield ()
-        yield (("Why, and what to do: ", "dim"), (f"jobsleuth explain {shown[0].check_id}", "command"))
+        first = next((c for c in document.causes[:shown] if not c.known), None)
+        check = first.kind if first is not None else document.causes[0].parts[0].check_id
+        yield (("Why, and what to do: ", "dim"), (f"jobsleuth explain {check}", "command"))
 
 
-def _group(document: Document, nth: int, group: Group, width: int) -> Iterator[Line]:
-    check = document.check(group.check_id)
-    title = check.title if check else group.check_id
-    where = f" · {terminal(group.place, 50)}" if group.place else ""
+def _cause(document: Document, nth: int, cause: Cause, width: int) -> Iterator[Line]:
+    label = "" if cause.known else f"{cause.kind} "
+    where = f" · {_places(cause)}" if cause.places else ""
     head = (
         (f"{nth:>2}  ", "dim"),
-        (f"{group.check_id} {terminal(title)}", "strong"),
-        (f"{where}{_which(document, group.evidence, group.db)} · {group.count:,} · {group.certainty} · ", "plain"),
-        (group.severity, group.severity),
+        (f"{label}{terminal(cause.title)}", "strong"),
+        (f"{where}{_which(document, cause)} · {cause.count:,} · {cause.certainty} · ", "plain"),
+        (cause.severity, cause.severity),
     )
     yield from flow(head, width, hang=3 if nth < 10 else 4)
-    yield from flow(((f"    {terminal(group.examples[0].message)}", "plain"),), width)
-    ids = [e for e in group.examples if e.job_id is not None]
-    if ids:
-        names = ", ".join(terminal(str(e.job_id), 40) for e in ids)
-        more = f" and {group.count - len(ids):,} more" if group.count > len(ids) else ""
-        command = job_command(document.case, str(ids[0].job_id), document.queue_word(ids[0].namespace, ids[0].queue))
+    if len(cause.parts) == 1:
+        yield from flow(((f"    {terminal(cause.parts[0].message)}", "plain"),), width)
+    else:
+        parts = [f"{p.count:,} × {_title(document, p.check_id)} ({p.check_id})" for p in cause.parts[:_PARTS]]
+        if len(cause.parts) > _PARTS:
+            parts.append(f"{number(sum(p.count for p in cause.parts[_PARTS:]), 'more')}")
+        yield from flow(((f"    {'; '.join(parts)}", "plain"),), width)
+    facts = list(_facts(cause))
+    if facts:
+        yield from flow(((f"    {' · '.join(facts)}", "dim"),), width)
+    jobs = [e for e in cause.examples if e.job_id is not None]
+    if jobs:
+        names = ", ".join(terminal(str(e.job_id), 40) for e in jobs)
+        more = f" and {cause.jobs - len(jobs):,} more" if cause.jobs > len(jobs) else ""
+        command = job_command(document.case, str(jobs[0].job_id), document.queue_word(jobs[0].namespace, jobs[0].queue))
         yield from flow(((f"    e.g. {names}{more}   ", "plain"), (command, "command")), width)
-    elif group.examples[0].key is not None:
-        yield from flow(((f"    key {terminal(group.examples[0].key, 200)}", "plain"),), width)
+    elif cause.examples and cause.examples[0].key is not None:
+        yield from flow(((f"    key {terminal(cause.examples[0].key, 200)}", "plain"),), width)
 
 
-def _which(document: Document, evidence: int | None, db: int | None) -> str:
-    """Number of the file and of the database, where the document holds several."""
+def _title(document: Document, check_id: str) -> str:
+    check = document.check(check_id)
+    return terminal(check.title[:1].lower() + check.title[1:]) if check else "finding"
+
+
+def _places(cause: Cause) -> str:
+    """The queues with the most findings, and how many others."""
+    names = [terminal(name, 50) for name, _ in cause.places[:2]]
+    left = cause.place_count - len(names)
+    return ", ".join(names) + (f" and {left:,} more" if left else "")
+
+
+def _facts(cause: Cause) -> Iterator[str]:
+    if cause.first_ms is not None and cause.last_ms is not None:
+        first, last = moment(cause.first_ms)[:19], moment(cause.last_ms)[:19]
+        yield f"since {first}" + (f" – {last[11:] if last[:10] == first[:10] else last}" if last != first else "")
+    if cause.retry.get("unsafe"):
+        yield f"started, so unsafe to run again: {cause.retry['unsafe']:,} of {number(cause.jobs, 'job')}"
+    elif cause.jobs and cause.retry.get("safe") == cause.jobs:
+        yield "never started: safe to run again"
+    if cause.waiting:
+        yield f"{number(cause.waiting, 'parent')} {'waits' if cause.waiting == 1 else 'wait'} for them"
+    if cause.heals_at_ms is not None:
+        yield f"heals by {moment(cause.heals_at_ms)[:19]} ({cause.heals_basis})"
+
+
+def _which(document: Document, about: Cause | QueueFact) -> str:
+    """Number of the file, and of a queue's database, where the document holds several."""
     parts = []
-    if evidence is not None and len(document.evidence) > 1:
-        parts.append(f"file {evidence}")
-    if db is not None and len({q.db for q in document.queues}) > 1:
-        parts.append(f"db {db}")
+    if about.evidence is not None and len(document.evidence) > 1:
+        parts.append(f"file {about.evidence}")
+    if isinstance(about, QueueFact) and len({q.db for q in document.queues}) > 1:
+        parts.append(f"db {about.db}")
     return f" ({', '.join(parts)})" if parts else ""
 
 
@@ -181,13 +248,13 @@ def queue_lines(document: Document, width: int = WIDTH, most: int | None = None)
     queues = list(document.queues)
     if most is not None and len(queues) > most:
         queues = sorted(queues, key=lambda q: not any(q.findings.values()))[:most]
-    columns = [(name, states) for name, states in DEPTH if any(s in q.counts for q in queues for s in states)]
+    columns = [(name, states) for name, states in DEPTH if any(s in q.depth for q in queues for s in states)]
     as_of = {f.info.number: f.info.as_of_ms for f in document.evidence}
     rows = [["queue", *(name for name, _ in columns), "oldest", "findings"]]
     styles = ["dim"]
     for queue in queues:
-        name = terminal(queue.place) + _which(document, queue.evidence, queue.db) + (" paused" if queue.paused else "")
-        counts = [_count(queue.counts, states) for _, states in columns]
+        name = terminal(queue.place) + _which(document, queue) + (" paused" if queue.paused else "")
+        counts = [_count(queue.depth, states) for _, states in columns]
         now, oldest = as_of.get(queue.evidence), queue.oldest_waiting_ms
         # The snapshot's time has whole seconds: a job of the same second can seem younger than that.
         waited = age(max(0, now - oldest)) if now is not None and oldest is not None else "–"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobsleuth.case import Case
-from jobsleuth.reports.document import place
+from jobsleuth.reports.findings import place
 from jobsleuth.reports.rows import records
 
 Row = dict[str, Any]

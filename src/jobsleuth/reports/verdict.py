@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from jobsleuth.reports.document import SEVERITIES, CheckFact, Document
+from jobsleuth.reports.document import CheckFact, Document
+from jobsleuth.reports.findings import SEVERITIES
 from jobsleuth.reports.words import number, series
 
 
@@ -17,6 +18,16 @@ def verdict(document: Document) -> str:
     if not document.queues:
         return "No queue of a library that jobsleuth knows: nothing to judge"
     return "Nothing found that does not add up"
+
+
+def explained(document: Document) -> str:
+    """How many findings a known cause explains; the empty string where none does."""
+    known = [c for c in document.causes if c.known]
+    if not known:
+        return ""
+    mine, total = sum(c.count for c in known), sum(c.count for c in document.causes)
+    verb = "explains" if len(known) == 1 else "explain"
+    return f"{number(len(known), 'cause')} {verb} {'all' if mine == total else f'{mine:,}'} of them"
 
 
 def coverage(document: Document) -> str:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jobsleuth.case import DEPTH, Case
-from jobsleuth.reports.document import Document, Group, place
+from jobsleuth.reports.document import Document
+from jobsleuth.reports.findings import place
 
 if TYPE_CHECKING:
     import duckdb
@@ -97,23 +98,8 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Answers:
-    """What an engineer asks of a group of findings: since when (Unix ms, None: unknown), who held the jobs, does it
-    heal, may they be tried again (verdict → findings). Of several holders or remedies the first, and how many."""
-
-    since_from_ms: int | None
-    since_to_ms: int | None
-    held_by: str | None
-    holders: int
-    heals: str | None
-    remedies: int
-    retry: dict[str, int]
-
-
-@dataclass(frozen=True)
 class Board:
-    """All numbers of the page; `queues` is keyed by evidence, db, namespace and queue, `answers` as :func:`group_key`
-    says."""
+    """All numbers of the page; `queues` is keyed by evidence, db, namespace and queue."""
 
     queues: dict[tuple[int, int, str, str], QueueSignals]
     names: tuple[NameSignals, ...]
@@ -125,12 +111,6 @@ class Board:
     reasons_left: int
     other_bytes: int
     """Bytes of keys that no queue owns."""
-    answers: dict[tuple[Any, ...], Answers]
-
-
-def group_key(group: Group) -> tuple[Any, ...]:
-    """What tells one group of findings from another."""
-    return (group.check_id, group.severity, group.certainty, group.namespace, group.queue, group.evidence, group.db)
 
 
 def board(case: Case, document: Document) -> Board:
@@ -185,7 +165,6 @@ def board(case: Case, document: Document) -> Board:
         reasons=reasons,
         reasons_left=reasons_left,
         other_bytes=sum(row[4] or 0 for row in room if row[3] is None),
-        answers=_answers(connection),
     )
 
 
@@ -264,18 +243,3 @@ def _reasons(connection: duckdb.DuckDBPyConnection) -> tuple[tuple[Reason, ...],
     ).fetchall()
     found = tuple(Reason(text, jobs, queues, tuple(example)) for text, jobs, queues, example in rows[:REASONS])
     return found, sum(row[1] for row in rows[REASONS:])
-
-
-def _answers(connection: duckdb.DuckDBPyConnection) -> dict[tuple[Any, ...], Answers]:
-    rows = connection.execute(
-        "select check_id::varchar, severity::varchar, certainty::varchar, namespace::varchar, queue::varchar, evidence,"
-        " db, epoch_ms(min(since_from)), epoch_ms(max(since_to)), min(held_by), count(distinct held_by), min(heals),"
-        " count(distinct heals), count(*) filter (retry = 'unsafe'), count(*) filter (retry = 'safe'),"
-        " count(*) filter (retry = 'unknown') from findings group by all"
-    ).fetchall()
-    found = {}
-    for row in rows:
-        since_from, since_to, held_by, holders, heals, remedies, unsafe, safe, unknown = row[7:]
-        retry = {"unsafe": unsafe, "safe": safe, "unknown": unknown}
-        found[row[:7]] = Answers(since_from, since_to, held_by, holders, heals, remedies, retry)
-    return found

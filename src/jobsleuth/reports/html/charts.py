@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jobsleuth.case import DEPTH
-from jobsleuth.reports.document import Document, QueueFact, place
+from jobsleuth.reports.document import Document, QueueFact
+from jobsleuth.reports.findings import place
 from jobsleuth.reports.html.board import Board, Failures, QueueSignals
 from jobsleuth.reports.words import age, moment, number, size
 

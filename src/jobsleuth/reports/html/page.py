@@ -10,13 +10,15 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from jobsleuth.case import DEPTH, Case
+from jobsleuth.reports.causes import Cause, Part
 from jobsleuth.reports.commands import job_command
-from jobsleuth.reports.document import SEVERITIES, Document, EvidenceFact, Group, QueueFact
-from jobsleuth.reports.html.board import Answers, Board, QueueSignals, board, group_key
+from jobsleuth.reports.document import Document, EvidenceFact, QueueFact
+from jobsleuth.reports.findings import SEVERITIES
+from jobsleuth.reports.html.board import Board, QueueSignals, board
 from jobsleuth.reports.html.charts import charts, segments
 from jobsleuth.reports.html.suspects import Suspects, suspects
 from jobsleuth.reports.html.table import CERTAINTIES, FindingsTable, findings_table
-from jobsleuth.reports.verdict import coverage, unable, verdict
+from jobsleuth.reports.verdict import coverage, explained, unable, verdict
 from jobsleuth.reports.words import age, moment, number, percent, size
 from jobsleuth.safetext import terminal
 
@@ -98,7 +100,7 @@ def _context(document: Document, numbers: Board, jobs: Suspects, rows: FindingsT
     script, script_hash = _part("page.js")
     worst = next((s for s in SEVERITIES if document.counts[s]), "ok")
     queues = sorted(document.queues, key=_worst_first)[:QUEUES]
-    columns = [name for name, states in DEPTH if any(s in q.counts for q in document.queues for s in states)]
+    columns = [name for name, states in DEPTH if any(s in q.depth for q in document.queues for s in states)]
     context = {
         "style": Markup(style),
         "style_hash": style_hash,
@@ -108,11 +110,12 @@ def _context(document: Document, numbers: Board, jobs: Suspects, rows: FindingsT
         "tool": document.tool,
         "title": ", ".join(fact.info.path for fact in document.evidence) or "no evidence",
         "verdict": verdict(document),
+        "explained": _sentence(explained(document)) if explained(document) else "",
         "coverage": _sentence(coverage(document)),
-        "nothing": _sentence(verdict(document)) if not document.groups else "",
+        "nothing": _sentence(verdict(document)) if not document.causes else "",
         "worst": worst,
         "evidence": [_evidence(fact) for fact in document.evidence],
-        "cards": [_card(document, group, numbers, jobs, named) for group in document.groups[:CARDS]],
+        "cards": [_card(document, cause, jobs, named) for cause in document.causes[:CARDS]],
         "cards_left": _left(document, CARDS),
         "legend": [(name, f"s-{name}") for name in columns],
         "queues": [_queue(document, q, numbers, columns) for q in queues],
@@ -162,11 +165,11 @@ def _sentence(text: str) -> str:
 
 
 def _left(document: Document, shown: int) -> str:
-    rest = document.groups[shown:]
+    rest = document.causes[shown:]
     if not rest:
         return ""
-    left = number(sum(g.count for g in rest), "more finding")
-    return f"{left} in {number(len(rest), 'more group')}: see the table below."
+    left = number(sum(c.count for c in rest), "more finding")
+    return f"{left} of {number(len(rest), 'more kind')}: see the table below."
 
 
 def _evidence(fact: EvidenceFact) -> dict[str, Any]:
@@ -209,50 +212,64 @@ def _evidence(fact: EvidenceFact) -> dict[str, Any]:
     }
 
 
-def _card(document: Document, group: Group, numbers: Board, jobs: Suspects, named: str) -> dict[str, Any]:
-    check = document.check(group.check_id)
-    first = group.examples[0]
-    ids = [e for e in group.examples if e.job_id is not None]
-    texts = check.texts if check is not None else {}
+def _card(document: Document, cause: Cause, jobs: Suspects, named: str) -> dict[str, Any]:
+    first = cause.examples[0]
+    ids = [e for e in cause.examples if e.job_id is not None]
+    left = cause.place_count - len(cause.places)
+    places = [f"{name} ({n:,})" if cause.place_count > 1 else name for name, n in cause.places]
     return {
-        "severity": group.severity,
-        "certainty": group.certainty,
-        "count": f"{group.count:,}",
-        "check_id": group.check_id,
-        "title": check.title if check is not None else group.check_id,
-        "place": group.place,
-        "where": group.place or (first.key or ""),
-        "message": first.message,
-        "answers": _answers(numbers.answers.get(group_key(group))),
+        "severity": cause.severity,
+        "certainty": cause.certainty,
+        "count": f"{cause.count:,}",
+        "title": cause.title,
+        "where": ", ".join(places) + (f" and {left:,} more" if left else "") or (first.key or ""),
+        "message": "" if cause.known else first.message,
+        "to_do": cause.what_to_do or "",
+        "parts": [_part_of(document, cause, part) for part in cause.parts],
+        "answers": list(_answers(cause)),
         "examples": [{"job_id": e.job_id, "anchor": jobs.anchor(e)} for e in ids],
         "command": job_command(named, str(ids[0].job_id), document.queue_word(ids[0].namespace, ids[0].queue))
         if ids
         else "",
+    }
+
+
+def _part_of(document: Document, cause: Cause, part: Part) -> dict[str, Any]:
+    check = document.check(part.check_id)
+    texts = check.texts if check is not None else {}
+    return {
+        "check_id": part.check_id,
+        "title": check.title if check is not None else part.check_id,
+        "count": f"{part.count:,}",
+        "place": cause.place,
+        "message": part.message if cause.known else "",
         "texts": [(heading, texts[heading].split("\n\n")) for heading in _TEXTS if texts.get(heading)],
     }
 
 
-def _answers(found: Answers | None) -> list[tuple[str, str]]:
-    if found is None:
-        return []
-    out = []
-    if found.since_from_ms is not None and found.since_to_ms is not None:
-        out.append(("since", f"{moment(found.since_from_ms)} to {moment(found.since_to_ms)} UTC"))
-    elif found.since_to_ms is not None:
-        out.append(("since", f"{moment(found.since_to_ms)} UTC at the latest"))
-    for label, text, several in (("held by", found.held_by, found.holders), ("heals", found.heals, found.remedies)):
-        if text:
-            out.append((label, text + (f" (and {several - 1:,} more)" if several > 1 else "")))
-    verdicts = [f"{n:,} {_RETRY[verdict]}" for verdict, n in found.retry.items() if n]
+def _answers(cause: Cause) -> Iterator[tuple[str, str]]:
+    if cause.first_ms is not None and cause.last_ms is not None:
+        last = f" to {moment(cause.last_ms)}" if cause.last_ms != cause.first_ms else ""
+        yield "since", f"{moment(cause.first_ms)}{last} UTC"
+    if cause.held_by:
+        yield "held by", cause.held_by + (f" (and {cause.holders - 1:,} more)" if cause.holders > 1 else "")
+    if cause.heals:
+        more = f" (and {cause.remedies - 1:,} more ways)" if cause.remedies > 1 else ""
+        when = f", by {moment(cause.heals_at_ms)} UTC" if cause.heals_at_ms is not None else ""
+        yield "heals", f"{cause.heals}{more}{when} ({cause.heals_basis or 'derived'})"
+    verdicts = [f"{n:,} {_RETRY[verdict]}" for verdict, n in cause.retry.items() if n]
     if verdicts:
-        out.append(("run again", ", ".join(verdicts)))
-    return out
+        yield "run again", ", ".join(verdicts)
+    if cause.waiting:
+        yield "also", f"{number(cause.waiting, 'parent')} {'waits' if cause.waiting == 1 else 'wait'} for these jobs"
+    if cause.basis is not None:
+        yield "one cause", f"{cause.basis} from what the findings have in common"
 
 
 def _queue(document: Document, queue: QueueFact, numbers: Board, columns: list[str]) -> dict[str, Any]:
     signals = numbers.queues[(queue.evidence, queue.db, queue.namespace, queue.queue)]
     groups = dict(DEPTH)
-    counts = {name: sum(queue.counts.get(s, 0) for s in groups[name]) for name in columns}
+    counts = {name: sum(queue.depth.get(s, 0) for s in groups[name]) for name in columns}
     notes = [queue.layout] if queue.layout else []
     if queue.paused:
         notes.append("paused")

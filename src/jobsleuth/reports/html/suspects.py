@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobsleuth.case import Case
-from jobsleuth.reports.document import Document, Finding
+from jobsleuth.reports.document import Document
+from jobsleuth.reports.findings import Finding
 from jobsleuth.reports.picture import JobRef, Picture, pictures
 from jobsleuth.reports.story import sections, story
 from jobsleuth.reports.words import number
@@ -41,8 +42,8 @@ def suspects(case: Case, document: Document, shown: int | None) -> Suspects:
         shown: see :func:`jobsleuth.reports.html.render`.
     """
     wanted: dict[_Key, Finding] = {}
-    for group in document.groups:
-        for example in group.examples:
+    for cause in document.causes:
+        for example in cause.examples:
             wanted.setdefault(_key(example), example)
     for finding in document.findings:
         if len(wanted) >= JOBS:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from jobsleuth.reports.document import SEVERITIES, Document, Finding
+from jobsleuth.reports.document import Document
+from jobsleuth.reports.findings import SEVERITIES, Finding
 from jobsleuth.reports.html.suspects import Suspects
 from jobsleuth.reports.words import number
 from jobsleuth.safetext import terminal
