@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobsleuth.case import Redactor, open_case
+from jobsleuth.case import EvidenceInfo, Redactor, open_case
 from tests.reports.conftest import build, job, rows
 
 KEY = b"0123456789abcdef0123456789abcdef"
@@ -63,6 +63,11 @@ def test_ordinary_names_stay(text: str) -> None:
         ("Authorization: Bearer abcdefghijk", "abcdefghijk"),
         ("redis://joe:pw@host:6379/0", "joe:pw"),
         ("token = t-1;", "t-1"),
+        ('{"password": "correct horse, battery"}', "horse, battery"),
+        ('{\\"password\\":\\"correct horse\\"}', "horse"),
+        ('{"secret": "a \\"b\\" ccc"}', "ccc"),
+        ("pwd='not one word'", "one word"),
+        ('"Authorization": "Basic abc def"', "def"),
     ],
 )
 def test_what_is_called_a_secret_is_one(text: str, secret: str) -> None:
@@ -70,11 +75,42 @@ def test_what_is_called_a_secret_is_one(text: str, secret: str) -> None:
     assert secret not in REDACTOR.text(text)
 
 
-@pytest.mark.parametrize("text", [*PLANTED, *HARMLESS, "password=hunter2", "Bearer abcdefghijk", "x://a:b@c"])
+TWICE = ["password=hunter2", "Bearer abcdefghijk", "x://a:b@c", '{"token": "a b"}', "pwd='a b'", '\\"pwd\\":\\"a\\"']
+
+
+@pytest.mark.parametrize("text", [*PLANTED, *HARMLESS, *TWICE])
 def test_a_second_pass_changes_nothing(text: str) -> None:
     """A redacted case can be shown with --redact again, under another key, and is the same."""
     once = REDACTOR.text(text)
     assert Redactor(b"another key of 32 bytes, or more").text(once) == once
+
+
+def test_a_field_called_a_secret_is_one(tmp_path: Path) -> None:
+    """Fields of a hash that no library knows, of an event, and AUX fields: the name says what the value does not."""
+    fields = [("apiKey", b"k1 x"), ("colour", b"green"), ("session_id", b"7"), ("token", b"")]
+    plain = build(tmp_path / "case", {"jobs": rows("jobs", job("q", "1", rest=fields))})
+    shown = dict(open_case(plain.path, redact=REDACTOR).query("select rest from jobs").to_pylist()[0]["rest"])
+    assert shown == {
+        "apiKey": REDACTOR.digest("k1 x").encode(),
+        "colour": b"green",
+        "session_id": REDACTOR.digest("7").encode(),
+        "token": b"",
+    }
+    aux = {"requirepass-secret": "tulip", "ctime": "1772417647", "note": "ask ann@example.com"}
+    info = EvidenceInfo(
+        0,
+        "dump.rdb",
+        "00",
+        1,
+        "rdb",
+        redis_version="7.4-dora@example.net",
+        aux=aux,
+        modules=[{"name": "x@example.org"}],
+    )
+    told = REDACTOR.evidence(info)
+    assert (told.aux["requirepass-secret"], told.aux["ctime"]) == (REDACTOR.digest("tulip"), "1772417647")
+    assert "ann@" not in str(told) and "dora@" not in str(told) and "x@" not in str(told)
+    assert REDACTOR.evidence(told) == told
 
 
 def test_equal_values_stay_equal_and_keys_differ() -> None:

@@ -36,6 +36,9 @@ _MEMBERS = frozenset(
 _EMPTY = frozenset((b"", b"[]", b"{}", b"null", b'""'))
 """Values that tell nothing, and that checks tell from others."""
 
+_CALLED = r"password|passwd|pwd|secret|token|(?:api|access|private)[_-]?key|authorization|cookie|session[_-]?id"
+_SECRET_NAME = re.compile(_CALLED, re.IGNORECASE)
+"""Members and AUX fields of such a name: their values go whole, however harmless they look."""
 _SECRET = re.compile(
     r"""
     (?P<email> [^\s@<>"'`{}\[\](),:;|/\\=&?]+ (?: '[^\s@<>"'`{}\[\](),:;|/\\=&?]+ )* (?:@|%40) [\w-]+ (?:\.[\w-]+)+ )
@@ -46,11 +49,14 @@ _SECRET = re.compile(
       | SG\.[\w-]{10,}\.[\w-]{10,} | sk-[\w-]{16,} | ya29\.[\w-]{10,} )
   | (?: :// ) (?P<login> [^\s/@:]* : [^\s/@]+ ) (?= @ )
   | \b (?:bearer|basic) \s+ (?! redacted- ) (?P<bearer> [^\s"',;]{8,} )
-  | (?: password|passwd|pwd|secret|token|(?:api|access|private)[_-]?key|authorization|cookie|session[_-]?id )
-    (?: \s*=\s* | \\?["'] \s*:\s* | \s*:\s+ ) \\?["']? (?! (?:(?:bearer|basic)\s+)? redacted- )
-    (?: (?:bearer|basic) \s+ )? (?P<assigned> [^\s"',;&}\\]+ )
+  | (?: {called} )
+    (?: \s*=\s* | \\?["'] \s*:\s* | \s*:\s+ ) (?! \\?["']? (?:(?:bearer|basic)\s+)? redacted- )
+    (?: \\" (?:(?:bearer|basic)\s+)? (?P<within> [^"\\]+ )
+      | " (?:(?:bearer|basic)\s+)? (?P<quoted> (?: [^"\\] | \\. )+ )
+      | ' (?:(?:bearer|basic)\s+)? (?P<single> [^']+ )
+      | (?:(?:bearer|basic)\s+)? (?P<assigned> [^\s"',;&}\\]+ ) )
   | (?P<run> [A-Za-z0-9+/_=-]{16,} )
-    """,
+    """.replace("{called}", _CALLED),
     re.VERBOSE | re.IGNORECASE,
 )
 # What a text must hold to be worth a look, for the regular expressions of Arrow.
@@ -122,14 +128,23 @@ class Redactor:
         """What the manifest says of a file, without what the file's own texts give away. The path stays as given."""
         return replace(
             info,
-            aux={name: self.text(value) for name, value in info.aux.items()},
+            aux={self.text(name): self._called(name, value) for name, value in info.aux.items()},
+            magic=None if info.magic is None else self.text(info.magic),
+            redis_version=None if info.redis_version is None else self.text(info.redis_version),
             warnings=[replace(w, message=self.text(w.message)) for w in info.warnings],
             functions=[self._object(f) for f in info.functions],
+            modules=[self._object(m) for m in info.modules],
             fault=None if info.fault is None else self._object(info.fault),
         )
 
     def _object(self, found: dict[str, Any]) -> dict[str, Any]:
         return {name: self.text(value) if isinstance(value, str) else value for name, value in found.items()}
+
+    def _called(self, name: str, value: str) -> str:
+        """A text with a name of its own, which may say what the text does not."""
+        if value and not value.startswith(MARK) and _SECRET_NAME.search(name):
+            return self.digest(value)
+        return self.text(value)
 
     def _whole(self, value: Any) -> Any:
         """The digest; where the value is JSON, JSON of the same kind, so that it still counts as sound."""
@@ -165,8 +180,8 @@ class Redactor:
         if key in _MEMBERS:
             return self._whole(value)
         if isinstance(value, bytes):
-            return self.text(value.decode("utf-8", "backslashreplace")).encode("utf-8")
-        return self.text(value) if isinstance(value, str) else value
+            return self._called(key, value.decode("utf-8", "backslashreplace")).encode("utf-8")
+        return self._called(key, value) if isinstance(value, str) else value
 
     def _part(self, match: re.Match[str]) -> str:
         name = match.lastgroup or ""
