@@ -90,7 +90,8 @@ class RemnantOfRemovedQueue(Check):
             -- One counter makes no queue that the dialect would claim; under the library's own prefix it was one.
             SELECT name.prefix, name.queue, key, evidence, db
             FROM (
-                SELECT key, evidence, db, regexp_extract(key, '^(bull|\\{bull\\}):(.+):id$', ['prefix', 'queue']) AS name
+                SELECT key, evidence, db,
+                    regexp_extract(key, '^(bull|\\{bull\\}):(.+):id$', ['prefix', 'queue']) AS name
                 FROM keys
                 WHERE dialect IS NULL AND type = 'string' AND expired IS NOT TRUE AND ends_with(key, ':id')
             )
