@@ -352,6 +352,19 @@ TABLES: tuple[Table, ...] = (
         ),
     ),
     Table(
+        "causes",
+        "What explains several findings at once: one row for each value of `findings.cause`.",
+        (
+            Column("cause", _S, "Its key: the kind, and after a colon the queue or process that it is about."),
+            Column("kind", _DICT, "What kind of cause: `workers-died`, `evidence-cut`, …"),
+            Column("title", _S, "What happened, one line."),
+            Column("what_to_do", _S, "What to do about all of it."),
+            Column("basis", _DICT, "What it rests on that these findings have one cause: derived or inferred."),
+            Column("findings", _I, "Findings that it explains."),
+            Column("waiting_parents", _I, "Parents in flows that wait for the jobs it is about."),
+        ),
+    ),
+    Table(
         "findings",
         "What does not add up.",
         (
@@ -371,19 +384,6 @@ TABLES: tuple[Table, ...] = (
             Column("basis", _DICT, "What the finding rests on: observed, derived or inferred."),
             Column("since_from", _MS, "Not wrong before this moment; null: cannot be known."),
             Column("since_to", _MS, "Wrong at the latest at this moment; null: cannot be known."),
-    Table(
-        "causes",
-        "What explains several findings at once: one row for each value of `findings.cause`.",
-        (
-            Column("cause", _S, "Its key: the kind, and after a colon the queue or process that it is about."),
-            Column("kind", _DICT, "What kind of cause: `workers-died`, `evidence-cut`, …"),
-            Column("title", _S, "What happened, one line."),
-            Column("what_to_do", _S, "What to do about all of it."),
-            Column("basis", _DICT, "What it rests on that these findings have one cause: derived or inferred."),
-            Column("findings", _I, "Findings that it explains."),
-            Column("waiting_parents", _I, "Parents in flows that wait for the jobs it is about."),
-        ),
-    ),
             Column(
                 "since_why", _S, "The evidence for that interval, or why it cannot be known; null: not about a job."
             ),
