@@ -120,6 +120,13 @@ def _record(picture: Picture, shown: int | None) -> Iterator[str]:
             yield from _value(label, job[label], shown)
     for name, value in (job.get("rest") or {}).items():
         yield from _value(f"also stored, {name}", value or b"", shown)
+    if job.get("unknown_fields"):
+        # As number:wire type, or, where messages are JSON, as name:json with the value among what is also stored.
+        unread = job.get("message_rest")
+        size = f" ({number(len(unread), 'byte')}, shown by --decode-raw)" if unread else ""
+        yield f"fields that no known release writes: {', '.join(job['unknown_fields'])}{size}"
+    if job.get("undecoded"):
+        yield f"stored message: {number(len(job['undecoded']), 'byte')}, shown by --decode-raw"
 
 
 def _value(
@@ -142,7 +149,9 @@ def _value(
 
 def _places(picture: Picture) -> Iterator[str]:
     for row in picture.places:
-        name = f"{row['structure']} {row['group']}" if row.get("group") is not None else row["structure"]
+        # Of a backup only its key says what it is the backup of.
+        more = row["key"] if row["structure"] == "backup" else row.get("group")
+        name = row["structure"] if more is None else f"{row['structure']} {more}"
         text = f"{name} ({row['kind']} of {row['size']:,})"
         if row.get("position") is not None:
             text += f", position {row['position']:,}"

@@ -21,7 +21,8 @@ class MixedGenerations(Check):
 
     What to do next
     Let the older release finish its work, then remove its keys. Tasks whose deadline is left in Asynq's `deadlines`
-    must be put back by hand.
+    must be put back by hand. Tasks that stand in a backup only (structure `backup`) are gone from their queue: run that
+    release's `migrate` to its end, or enqueue them again (`jobsleuth export --lost` lists them).
 
     False alarms
     During a rolling upgrade.
@@ -77,9 +78,13 @@ class MixedGenerations(Check):
             FROM roles
         )
         SELECT dialect, namespace, queue, evidence, db, list_sort(old) AS old, list_sort(new) AS new,
-            array_to_string(list_sort(old), ', ') AS _old, array_to_string(list_sort(new), ', ') AS _new
+            array_to_string(list_sort(old), ', ') AS _old,
+            CASE
+                WHEN len(new) = 0 THEN ''
+                ELSE ' beside newer ones (' || array_to_string(list_sort(new), ', ') || ')'
+            END AS _beside
         FROM judged
         WHERE (len(old) > 0 AND len(new) > 0 AND NOT (old = ['deadlines'] AND NOT list_contains(new, 'lease')))
             OR list_contains(old, 'backup')
     """
-    message = "Queue {queue} holds keys of older releases ({_old}) beside newer ones ({_new})"
+    message = "Queue {queue} holds keys of older releases ({_old}){_beside}"

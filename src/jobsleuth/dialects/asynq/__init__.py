@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from jobsleuth.dialects.asynq.grammar import claim
-from jobsleuth.dialects.asynq.states import STRUCTURES
+from jobsleuth.dialects.asynq.states import IDS, STRUCTURES
 from jobsleuth.dialects.asynq.tables import tables
 from jobsleuth.dialects.base import Options, RecordKey, Story
 from jobsleuth.keyspace import Claims, Keyspace
@@ -21,7 +21,7 @@ class Asynq:
     name = "asynq"
     title = "Asynq"
     story = Story(
-        structures={name: name for name in STRUCTURES},
+        structures={name: name for name in IDS},
         records={"job": RecordKey("record", b":t:")},
         moving=frozenset(STRUCTURES[: STRUCTURES.index("lease")]),
     )

@@ -37,6 +37,11 @@ _GLOBAL = {
     b"asynq:retry": "messages_retry",
     b"asynq:dead": "messages_dead",
     b"asynq:deadlines": "messages_deadlines",
+    # left by `migrate` of 0.10 to 0.17
+    b"asynq:in_progress:backup": "backup",
+    b"asynq:scheduled:backup": "backup",
+    b"asynq:retry:backup": "backup",
+    b"asynq:dead:backup": "backup",
 }
 _GLOBAL_PREFIX = {
     b"asynq:servers:": "server",
@@ -76,7 +81,9 @@ _QUEUE_PREFIX = {
 _MESSAGE_ROLES = {"active", "scheduled", "retry", "archived", "deadlines"}
 """Structures that held whole messages before 0.18, under the names they still have."""
 
-_WHOLE = ("messages_pending", "messages_dead", *(f"messages_{role}" for role in sorted(_MESSAGE_ROLES)))
+_WHOLE = ("messages_pending", "messages_dead", *(f"messages_{role}" for role in sorted(_MESSAGE_ROLES)), "backup")
+_BACKUP = b":backup"
+"""What the library's `migrate` command adds to the name of a key that it replaces. At its end it deletes the key."""
 
 _DAY = r"\d{4}-\d\d-\d\d"
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -173,8 +180,15 @@ class _Claimer:
         rows = rows[here[rows]]
         for name in registered:
             self._add(db, name, numbers, b"asynq:queues:" + name)
-        for row, key in zip(rows.tolist(), self.keys.names(rows).to_pylist(), strict=True):
-            name = key[len(b"asynq:queues:") :]
+        names = [key[len(b"asynq:queues:") :] for key in self.keys.names(rows).to_pylist()]
+        queues = {*registered, *names}
+        for row, name in zip(rows.tolist(), names, strict=True):
+            if name not in registered and name.endswith(_BACKUP) and name.removesuffix(_BACKUP) in queues:
+                self.claims.role[row] = self.claims.role_code("backup")
+                name = name.removesuffix(_BACKUP)
+            elif name == b"backup" and self.keys.type_of(row) == "set":  # of the registry
+                self.claims.role[row] = self.claims.role_code("backup")
+                continue
             if self.keys.live[row] or (db, name) in numbers:
                 self.claims.queue[row] = self._add(db, name, numbers, b"asynq:queues:" + name)
 
@@ -217,7 +231,7 @@ class _Claimer:
             keys = self.keys.names(rows)
             rest = self.keyspace.cut(keys, length[claims.queue[rows]], np.zeros(len(rows), np.int64))
             self._by_word(rows, rest, _WORDS)
-            self._by_word(rows, rest, {word + b":backup": "backup" for word in _WORDS})
+            self._by_word(rows, rest, {word + _BACKUP: "backup" for word in _WORDS})
             found = self.keyspace.find_prefix(rest, list(_QUEUE_PREFIX))
             days = pc.match_substring_regex(rest, rf"^(?:processed|failed):{_DAY}$").to_numpy()
             for index, role in enumerate(_QUEUE_PREFIX.values()):

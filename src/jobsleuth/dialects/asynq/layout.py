@@ -77,7 +77,9 @@ _JSON: tuple[_Fingerprint, ...] = (
     ("asynq 0.14–0.17", "whole messages, and the structure archived", lambda t: "messages_archived" in t.roles),
     ("asynq 0.12–0.13", "whole messages, and the structure dead", lambda t: "messages_dead" in t.roles),
     ("asynq 0.12–0.17", "structures that hold whole messages", lambda t: bool(_WHOLE & t.roles)),
+    ("asynq 0.12–0.17", "whole messages in backup keys only", lambda t: "backup" in t.whole_messages),
 )
+_BACKUPS = "backup keys of an interrupted migration"
 
 
 def infer(traces: Traces) -> tuple[str, list[str]]:
@@ -96,9 +98,10 @@ def infer(traces: Traces) -> tuple[str, list[str]]:
             if listed:
                 notes.append(f"whole messages of releases before 0.18 beside task ids: {listed}")
             if "backup" in traces.roles:
-                notes.append("backup keys of an interrupted migration")
+                notes.append(_BACKUPS)
             return name, notes
+    backups = [_BACKUPS] if "backup" in traces.roles | (traces.shared or frozenset()) else []
     for name, why, fits in _JSON if traces.shared is None else _SHARED:
         if fits(traces):
-            return name, [why, *([f"messages: {listed}"] if listed else [])]
+            return name, [why, *([f"messages: {listed}"] if listed else []), *backups]
     return "asynq 0.12+", ["nothing but registration, counters or locks to tell the release by"]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from jobsleuth.dialects.asynq.columns import NO_TIME, Ints, bools, coded, constant, ms_of_seconds, one, times
 from jobsleuth.dialects.asynq.site import Site
-from jobsleuth.dialects.asynq.states import LISTS, NOWHERE, STRUCTURES
+from jobsleuth.dialects.asynq.states import IDS, LISTS, NOWHERE, STRUCTURES
 from jobsleuth.dialects.asynq.wholemessages import is_message
 from jobsleuth.safetext import from_bytes
 
@@ -41,7 +41,7 @@ class Places:
         self.ghosts = _GHOST.empty_table()
         self.tails = np.empty(0, np.int32)
         self.mixed = np.empty(0, np.int64)
-        rows = claims.rows_of(*STRUCTURES)
+        rows = claims.rows_of(*IDS)
         code_of_role = np.array([_CODE.get(name, -1) for name in claims.roles] or [-1], np.int8)
         codes = code_of_role[claims.role[rows]]
         is_list = np.isin(codes, [_CODE[name] for name in LISTS])

@@ -31,7 +31,7 @@ _WIRE = {0: "varint", 1: "fixed64", 2: "bytes", 3: "group", 5: "fixed32"}
 _ZERO_TIME_S = -62_135_596_800
 """Go's zero time in Unix seconds: what "never" looks like as a Timestamp."""
 
-JSON_HINT = " (they begin with a brace, like the JSON of releases before 0.18)"
+JSON_HINT = " (it begins with a brace, like the JSON of releases before 0.18)"
 
 
 def _load() -> dict[str, Descriptor]:

@@ -16,13 +16,17 @@ UNKNOWN = len(STATES) - 1
 
 STRUCTURES = (
     "active", "pending", "retry", "scheduled", "group", "aggregation_set", "archived", "completed",
-    "lease", "deadlines",
+    "lease", "deadlines", "backup",
 )  # fmt: skip
-"""Structures whose elements are task ids, in the order of precedence; the roles of their keys have the same names."""
+"""What holds tasks, in the order of precedence; the roles of the keys have the same names."""
+
+IDS = STRUCTURES[: STRUCTURES.index("backup")]
+"""Structures whose elements are task ids. A backup of the library's `migrate` command holds whole messages, always."""
 
 _RANK_OF = {
     "active": 0, "pending": 1, "retry": 2, "scheduled": 3, "group": 4, "aggregation_set": 4, "archived": 5,
     "completed": 6, "lease": UNKNOWN, "deadlines": UNKNOWN,
+    "backup": UNKNOWN,
 }  # fmt: skip
 
 RANKS: npt.NDArray[np.int8] = np.array([_RANK_OF[name] for name in STRUCTURES], np.int8)

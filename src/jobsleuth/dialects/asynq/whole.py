@@ -10,6 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from jobsleuth.safetext import from_bytes
 _LEASES = (STRUCTURES.index("lease"), STRUCTURES.index("deadlines"))
 _DUE = (STRUCTURES.index("retry"), STRUCTURES.index("scheduled"))
 _ARCHIVED = STRUCTURES.index("archived")
+_BACKUP = STRUCTURES.index("backup")
 _JOBS = pa.schema(
     [
         ("job_id", pa.string()), ("name", pa.string()), ("payload", pa.binary()), ("payload_bytes", pa.int64()),
@@ -44,6 +46,8 @@ _TIMES = ("created_at", "scheduled_at", "started_at", "finished_at", "deadline")
 
 def roles_of(structure: str) -> tuple[str, ...]:
     """Roles of the keys that hold whole messages as that structure."""
+    if structure == "backup":
+        return ("backup",)
     return ("messages_archived", "messages_dead") if structure == "archived" else (f"messages_{structure}",)
 
 
@@ -92,11 +96,19 @@ class Whole:
         """`membership`, `jobs`, and `workers` rows of kind lease."""
         site, mixed = self._site, self._places.mixed
         for code, structure in enumerate(STRUCTURES):
-            own = site.keys.present(site.claims.rows_of(*roles_of(structure)), "list" if structure in LISTS else "zset")
+            kinds = ("list", "zset") if code == _BACKUP else ("list" if structure in LISTS else "zset",)
+            own = site.keys.present(site.claims.rows_of(*roles_of(structure)), *kinds)
             rows = np.union1d(own, mixed[np.isin(mixed, site.claims.rows_of(structure))])
             for batch in site.keyspace.elements(rows):
                 yield from self._tables(code, batch, self._read(code, batch))
         self._places.drop_ghosts(self._seen)
+
+    @cached_property
+    def _ghosts(self) -> set[tuple[int, str]]:
+        """(queue number, id) of what structures of ids name and no record backs."""
+        ghosts = self._places.ghosts
+        members = (from_bytes(member) for member in ghosts.column("member").to_pylist())
+        return set(zip(ghosts.column("queue").to_pylist(), members, strict=True))
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -114,6 +126,8 @@ class Whole:
                 if is_mixed[at]:
                     continue  # an id, and a row already
                 element = _Element(from_bytes(members[at].as_py()), element.queue)
+            elif code == _BACKUP and (element.queue, element.id) in self._ghosts:
+                pass  # a structure has the id: that makes the row
             elif element.id not in self._seen[element.queue]:
                 self._seen[element.queue].add(element.id)
                 out.jobs.append(len(out.elements))
@@ -155,6 +169,7 @@ class Whole:
         score = batch.column("score").take(at)
         score_ms = ms_of_seconds(score.to_numpy(zero_copy_only=False))
         is_lease = (code in _LEASES) & (self._places.lease_code[queue] == code)
+        is_list = site.keys.has_type(batch.column("row").to_numpy()[rows.at], "list")
         keys = site.keys.names(np.unique(batch.column("row").to_numpy()))
         of_row = np.unique(batch.column("row").to_numpy(), return_inverse=True)[1][rows.at]
         key = site.text(keys)[0].take(pa.array(of_row))
@@ -166,7 +181,7 @@ class Whole:
                 {
                     **site.heads(queue),
                     "structure": coded(np.where(is_lease, _LEASES[0], code), STRUCTURES),
-                    "kind": constant("list" if STRUCTURES[code] in LISTS else "zset", len(queue)),
+                    "kind": coded(is_list.astype(np.int32), ("zset", "list")),
                     "position": batch.column("position").take(at),
                     "job_id": ids,
                     "score": score,
