@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from jobsleuth.case import Case
 from jobsleuth.reports import Document, document, lines
 from jobsleuth.reports.text import cells, flow, plain
+from jobsleuth.reports.words import oddity
 
 WORDS = st.lists(st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=40), min_size=1, max_size=30)
 
@@ -88,3 +89,19 @@ def test_one_screen_tells_the_story(small_case: Case, width: int) -> None:
     assert any("more findings of" in line for line in text)
     everything = [plain(line) for line in lines(replace(report, causes=many), width=width, everything=True)]
     assert all(any(f"MB{n:03} Title {n}" in line for line in everything) for n in range(30))
+
+
+@pytest.mark.parametrize(
+    ("message", "count", "told"),
+    [
+        ("13 bytes behind the end of the snapshot were not looked at", 13, ""),
+        ("1,213 bytes behind the end", 1213, ""),
+        ("13 bytes of 1,213", 213, " (213 in all)"),
+        ("an expiry time or the like belongs to no key", 3, " (3 in all)"),
+        ("an expiry time or the like belongs to no key", 1, ""),
+        ("a wrong checksum", None, ""),
+    ],
+)
+def test_a_count_is_told_once(message: str, count: int | None, told: str) -> None:
+    """A number that the note says already is not said again; one that is part of another number does not count."""
+    assert oddity(message, count) == message + told

@@ -15,7 +15,7 @@ from jobsleuth.reports.causes import Cause
 from jobsleuth.reports.commands import case_word, job_command
 from jobsleuth.reports.document import Document, EvidenceFact, QueueFact
 from jobsleuth.reports.verdict import coverage, explained, unable, verdict
-from jobsleuth.reports.words import age, moment, number, series, size
+from jobsleuth.reports.words import age, moment, number, oddity, series, size
 from jobsleuth.safetext import terminal
 
 Span = tuple[str, str]
@@ -94,8 +94,7 @@ def _evidence(fact: EvidenceFact, width: int, *, numbered: bool) -> Iterator[Lin
         told = terminal(str(info.fault.get("message", "cannot be read on")))
         yield from flow(((f"salvaged: {told}{at}. What follows is lost.", "error"),), width)
     for warning in info.warnings[:_WARNINGS]:
-        times = f" ({warning.count:,} times)" if warning.count and warning.count > 1 else ""
-        yield from flow(((f"note: {terminal(warning.message)}{times}", "warning"),), width)
+        yield from flow(((f"note: {oddity(terminal(warning.message), warning.count)}", "warning"),), width)
     if len(info.warnings) > _WARNINGS:
         yield ((f"and {len(info.warnings) - _WARNINGS:,} more notes: table warnings in the case", "warning"),)
 

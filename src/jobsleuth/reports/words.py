@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -54,3 +55,9 @@ def series(items: list[str]) -> str:
 def percent(rate: float | None) -> str:
     """A rate as `6.7 %`; a dash for none."""
     return "–" if rate is None else f"{rate * 100:.3g} %"
+
+
+def oddity(message: str, count: int | None) -> str:
+    """A reader's note with its count, where that is more than one and the message does not tell it itself."""
+    told = count is None or count < 2 or re.search(rf"(?<![0-9,.]){count:,}(?![0-9]|,[0-9])", message)
+    return message if told else f"{message} ({count:,} in all)"

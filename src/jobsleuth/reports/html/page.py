@@ -19,7 +19,7 @@ from jobsleuth.reports.html.charts import charts, segments
 from jobsleuth.reports.html.suspects import Suspects, suspects
 from jobsleuth.reports.html.table import CERTAINTIES, FindingsTable, findings_table
 from jobsleuth.reports.verdict import coverage, explained, unable, verdict
-from jobsleuth.reports.words import age, moment, number, percent, size
+from jobsleuth.reports.words import age, moment, number, oddity, percent, size
 from jobsleuth.safetext import terminal
 
 if TYPE_CHECKING:
@@ -207,7 +207,8 @@ def _evidence(fact: EvidenceFact) -> dict[str, Any]:
         "facts": facts,
         "warnings_title": number(len(info.warnings), "oddity", "oddities") + " in this file",
         "warnings": [
-            f"{w.message}{f' ({w.count:,} times)' if w.count and w.count > 1 else ''}" for w in info.warnings[:100]
+            oddity(w.message, w.count) + (f", first at byte {w.offset:,}" if w.offset is not None else "")
+            for w in info.warnings[:100]
         ],
     }
 
