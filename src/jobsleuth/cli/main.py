@@ -15,6 +15,7 @@ from jobsleuth.cli import (
     cat,
     check,
     crosscheck,
+    demo,
     explain,
     export,
     job,
@@ -45,7 +46,7 @@ app = typer.Typer(
 )
 _COMMANDS = (
     *(analyze, check, baseline, report, queues, jobs, job, timeline, keys, export, sql),
-    *(explain, cat, crosscheck, verify),
+    *(explain, cat, crosscheck, verify, demo),
 )
 for module in _COMMANDS:
     app.command(module.__name__.rpartition(".")[2], epilog=module.EXAMPLE)(module.command)
