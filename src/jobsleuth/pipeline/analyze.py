@@ -143,10 +143,10 @@ def analyze(evidence: Sequence[Path], out: Path, options: AnalyzeOptions, progre
         with writer.preview(manifest) as preview:
             run = run_checks(preview, options.policy, [*all_checks(), *options.checks])
         writer.append("findings", run.findings)
+        writer.append("causes", run.causes)
         writer.append("checks", run.checks)
         with (
             writer.preview(manifest, judged=True) as preview,
-        writer.append("causes", run.causes)
             (writer.folder / REPORT).open("w", encoding="utf-8") as page,
         ):
             # The commands on the page are for its own folder: it says the same wherever the case lies.
