@@ -14,7 +14,8 @@ from jobsleuth.case import TABLES, Case, CaseWriter, EvidenceInfo, EvidenceWarni
 T = 1_700_000_000_000
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SCHEMAS = {table.name: table.schema for table in TABLES}
-_NAMESPACES = {"bullmq": "bull", "asynq": "asynq"}
+NAMESPACES = {"bullmq": "bull", "asynq": "asynq", "streams": "orders"}
+"""Dialect → namespace of rows that do not say."""
 
 
 def moment(text: str | int) -> int:
@@ -49,11 +50,11 @@ def rows_of(table: str, rows: Sequence[Mapping[str, Any]], dialect: str = "bullm
         own = str(row.get("dialect", dialect))
         defaults = {
             "dialect": own,
-            "namespace": _NAMESPACES.get(own, own),
+            "namespace": NAMESPACES.get(own, own),
             "queue": "q",
-            "source_namespace": _NAMESPACES.get(own, own),
+            "source_namespace": NAMESPACES.get(own, own),
             "source_queue": row.get("queue", "q"),
-            "target_namespace": _NAMESPACES.get(own, own),
+            "target_namespace": NAMESPACES.get(own, own),
             "target_queue": row.get("queue", "q"),
             "evidence": 0,
             "db": 0,

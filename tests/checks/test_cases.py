@@ -12,7 +12,7 @@ import pytest
 
 from jobsleuth.case import TABLES
 from jobsleuth.checks import Check, Policy, all_checks, run_checks
-from tests.tables import build, evidence, rows_of
+from tests.tables import NAMESPACES, build, evidence, rows_of
 
 HERE = Path(__file__).parent
 CHECKS = {check.id: check for check in all_checks()}
@@ -66,7 +66,7 @@ def test_case(check: type[Check], case: dict[str, Any], tmp_path: Path) -> None:
     assert (case.get("status", "ran"), case.get("reason")) == (verdict["status"], verdict["reason"])
     got = run.findings.to_pylist()
     expected = case.get("findings", [])
-    place = {"queue": "q", "namespace": {"bullmq": "bull", "asynq": "asynq"}.get(dialect)}
+    place = {"queue": "q", "namespace": NAMESPACES.get(dialect)}
     if check.id.startswith("EV"):
         place = {}
     default = {"severity": check.severity, "certainty": "certain", "job_id": None, "evidence": 0, **place}

@@ -14,6 +14,7 @@ from jobsleuth.checks import FAMILIES, SEVERITIES, Check, all_checks
 from jobsleuth.checks.base import SECTIONS
 from jobsleuth.checks.macros import MACROS
 from jobsleuth.checks.pages import all_pages
+from jobsleuth.dialects import all_dialects
 
 ROOT = Path(__file__).parents[2]
 CHECKS = all_checks()
@@ -97,7 +98,7 @@ def test_texts_are_whole(check: type[Check]) -> None:
         assert text.rstrip().endswith("."), heading
     assert "\n" not in check.title and not check.title.endswith(".")
     assert check.severity in SEVERITIES
-    assert set(check.dialects) <= {"asynq", "bullmq"}
+    assert set(check.dialects) <= {dialect.name for dialect in all_dialects()}
 
 
 @each_check

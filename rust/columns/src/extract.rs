@@ -15,6 +15,7 @@ use jobsleuth_formats::{self as formats, Decoder, ErrorKind};
 
 use crate::elements::Elements;
 use crate::error::{Error, Result};
+use crate::groups::StreamGroups;
 use crate::projection::Projection;
 use crate::records::Hashes;
 use crate::sink::{Outlet, Sink};
@@ -88,6 +89,11 @@ pub fn stream_entries(
     }
     let projection = Arc::new(projection);
     start(source, rows, options, move || StreamEntries::new(Arc::clone(&projection), options.batch_bytes))
+}
+
+/// What streams say of themselves, their consumer groups, what is pending in each, and its consumers.
+pub fn stream_groups(source: Arc<Source>, rows: Vec<i64>, options: Options) -> Result<Batches> {
+    start(source, rows, options, move || StreamGroups::new(options.batch_bytes))
 }
 
 struct Shared {

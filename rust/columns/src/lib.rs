@@ -13,6 +13,7 @@ mod error;
 mod extract;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod groups;
 mod index;
 mod json;
 mod lookup;
@@ -29,7 +30,7 @@ mod text;
 
 pub use affix::{Prefixes, Suffixes, cut, find_prefix, find_suffix};
 pub use error::{Error, Result};
-pub use extract::{Batches, Options, elements, records, stream_entries, strings};
+pub use extract::{Batches, Options, elements, records, stream_entries, stream_groups, strings};
 pub use index::{Indexed, index};
 pub use lookup::{Lookup, Spelled};
 pub use projection::Projection;

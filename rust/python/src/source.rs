@@ -143,6 +143,12 @@ impl Index {
         let options = Options::new(threads, batch_bytes);
         stream(columns::stream_entries(Arc::clone(&self.source), integers(rows)?, projection, options))
     }
+
+    /// Facts about streams and their consumer groups.
+    fn stream_groups(&self, rows: &Bound<'_, PyAny>, threads: usize, batch_bytes: usize) -> PyResult<ArrowStream> {
+        let options = Options::new(threads, batch_bytes);
+        stream(columns::stream_groups(Arc::clone(&self.source), integers(rows)?, options))
+    }
 }
 
 fn stream(batches: columns::Result<Batches>) -> PyResult<ArrowStream> {

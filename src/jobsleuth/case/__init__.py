@@ -5,7 +5,7 @@ from jobsleuth.case.pages import table_pages
 from jobsleuth.case.reader import Case, open_case
 from jobsleuth.case.redact import Redactor
 from jobsleuth.case.schema import SCHEMA_VERSION, TABLES, conform
-from jobsleuth.case.signals import DEPTH, VIEWS, WAITING
+from jobsleuth.case.signals import DEPTH, VIEWS, WAITING, as_counted
 from jobsleuth.case.store import CaseWriter
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "EvidenceWarning",
     "Manifest",
     "Redactor",
+    "as_counted",
     "conform",
     "open_case",
     "table_pages",

@@ -103,23 +103,36 @@ TABLES: tuple[Table, ...] = (
             _bytes_of("queue"),
             _JOB_ID,
             _JOB_ID_BYTES,
-            Column("state", _DICT, "BullMQ: what the library's getState answers. Asynq: the structure the id is in."),
+            Column(
+                "state",
+                _DICT,
+                "BullMQ: what the library's getState answers. Asynq: the structure the id is in. Streams: undelivered,"
+                " pending (delivered, not acknowledged), released (handed back, Redis 8.8), acknowledged.",
+            ),
             Column("decided_by", _DICT, "The structure that makes `state`, first in precedence (Asynq); null: none."),
             Column("claimed_state", _DICT, "What the job's own record says (Asynq); null where it says nothing."),
             Column("has_record", _BOOL, "Whether the job's own record exists and had not expired."),
             Column("record_complete", _BOOL, "Whether the record has the fields every real job has; null: no record."),
             Column("name", _S, "BullMQ job name; Asynq task type."),
             Column(
-                "payload", _B, "Payload bytes as stored (BullMQ `data`, Asynq field 2), cut by --payload.", big=True
+                "payload",
+                _B,
+                "Payload bytes as stored (BullMQ `data`, Asynq field 2), cut by --payload. Streams: the entry's fields"
+                " as JSON, an object; as list of pairs where a name comes twice or a value is not UTF-8.",
+                big=True,
             ),
             Column("payload_bytes", _I, "Size of the whole payload in bytes."),
             Column("payload_format", _DICT, "`json` where the payload parses as JSON, `empty`, else `opaque`."),
             Column("created_at", _MS, "When the job was added (BullMQ `timestamp`); Asynq: only where knowable."),
             Column("scheduled_at", _MS, "When it is due (delayed, scheduled, retry); null otherwise."),
-            Column("started_at", _MS, "Latest start (BullMQ `processedOn`; Asynq: live worker entry)."),
+            Column(
+                "started_at", _MS, "Latest start (BullMQ `processedOn`; Asynq: live worker entry; streams: delivery)."
+            ),
             Column("finished_at", _MS, "When it ended (BullMQ `finishedOn`, Asynq `completed_at` or archive time)."),
             Column("last_failed_at", _MS, "Latest failure (Asynq `last_failed_at`)."),
-            Column("attempts", _I, "The library's own counter: BullMQ `atm`/`attemptsMade`, Asynq `retried`."),
+            Column(
+                "attempts", _I, "The library's own counter: BullMQ `atm`/`attemptsMade`, Asynq `retried`; deliveries."
+            ),
             Column("attempts_started", _I, "Times made active (BullMQ `ats`)."),
             Column("stalled_count", _I, "Times recovered after a lost lock (BullMQ `stc`/`stalledCounter`)."),
             Column("max_attempts", _I, "BullMQ `opts.attempts`, Asynq `retry`."),
@@ -132,7 +145,11 @@ TABLES: tuple[Table, ...] = (
             Column("stacktrace", _S, "BullMQ `stacktrace` as stored (a JSON array).", big=True),
             Column("result", _B, "Return value as stored (BullMQ `returnvalue`, Asynq `result`).", big=True),
             Column("progress", _S, "BullMQ `progress` as stored (JSON).", big=True),
-            Column("worker_name", _DICT, "BullMQ `pb`: name of the worker that took it."),
+            Column(
+                "worker_name",
+                _DICT,
+                "BullMQ `pb`: name of the worker that took it; the stream's consumer that holds it.",
+            ),
             Column("deferred_failure", _S, "BullMQ `defa`: why it must fail at the next pick-up.", big=True),
             Column("parent_namespace", _DICT, "Namespace of the parent's queue."),
             Column("parent_queue", _DICT, "Queue of the parent in a flow."),
@@ -229,6 +246,9 @@ TABLES: tuple[Table, ...] = (
             Column("deadline", _MS, "When the work must be done."),
             Column("valid_until", _MS, "When lock, lease or heartbeat runs out; null: never."),
             Column("valid", _BOOL, "Whether it was valid at the snapshot; null: snapshot time unknown."),
+            Column("seen_at", _MS, "When a stream's consumer last asked for anything."),
+            Column("active_at", _MS, "When it last got something (since Redis 7.2; null: never, or not recorded)."),
+            Column("holds", _I, "Entries pending for a stream's consumer."),
             Column("details", _TEXTMAP, "Further facts, e.g. concurrency, status, queues."),
             Column("key", _S, "Key it was read from."),
             _EVIDENCE,

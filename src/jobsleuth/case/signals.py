@@ -6,21 +6,29 @@ so that a percentile of a whole queue need not be guessed from those of its part
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-WAITING = ("wait", "waiting", "prioritized", "pending", "aggregating")
+WAITING = ("wait", "waiting", "prioritized", "pending", "aggregating", "undelivered", "released")
 """States of jobs that are ready to run, or would be if their queue were not paused."""
+IN_HAND = "in hand"
+"""What an entry that is pending in a stream's group counts as: its word is that of Asynq's tasks that are ready."""
 DEPTH: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("waiting", WAITING),
-    ("active", ("active",)),
+    ("active", ("active", IN_HAND)),
     ("delayed", ("delayed", "scheduled")),
     ("retry", ("retry",)),
     ("failed", ("failed", "archived")),
-    ("done", ("completed",)),
+    ("done", ("completed", "acknowledged")),
     ("blocked", ("waiting-children",)),
     ("unknown", ("unknown",)),
 )
 """Column of `signal_depth` → states that it counts; no state is in two of them."""
+
+
+def as_counted(dialect: str, counts: Mapping[str, int]) -> dict[str, int]:
+    """Jobs by state in the words of :data:`DEPTH`."""
+    return {IN_HAND if (dialect, state) == ("streams", "pending") else state: n for state, n in counts.items()}
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,7 @@ class View:
     question: str
 
 
+_STATE = f"CASE WHEN dialect = 'streams' AND state = 'pending' THEN '{IN_HAND}' ELSE state::VARCHAR END"
 _PLACE = "evidence, db, dialect, namespace, queue"
 _SCOPE = "CASE WHEN grouping(name) = 1 THEN 'queue' ELSE 'name' END AS scope"
 _SETS = f"GROUP BY GROUPING SETS (({_PLACE}), ({_PLACE}, name))"
@@ -53,7 +62,7 @@ def _listed(states: tuple[str, ...]) -> str:
 
 
 _COUNTS = ", ".join(
-    f"coalesce(sum(n) FILTER (state IN ({_listed(states)})), 0)::BIGINT AS {column}" for column, states in DEPTH
+    f"coalesce(sum(n) FILTER (_state IN ({_listed(states)})), 0)::BIGINT AS {column}" for column, states in DEPTH
 )
 # The library's own clock of a waiting job: Asynq notes when it became pending, BullMQ when it was added.
 _SINCE = "coalesce(pending_since, created_at)"
@@ -68,7 +77,7 @@ VIEWS: tuple[View, ...] = (
         ),
         # Counted once by all it depends on, then summed up twice; so below.
         f"SELECT {_PLACE}, {_SCOPE}, name, sum(n)::BIGINT AS jobs, {_COUNTS} FROM"
-        f" (SELECT {_PLACE}, name, state, count(*) AS n FROM jobs GROUP BY ALL) {_SETS} {_ORDER}",
+        f" (SELECT {_PLACE}, name, {_STATE} AS _state, count(*) AS n FROM jobs GROUP BY ALL) {_SETS} {_ORDER}",
         "select queue, name, waiting from signal_depth where scope = 'name' order by waiting desc",
     ),
     View(
@@ -88,7 +97,7 @@ VIEWS: tuple[View, ...] = (
         f"SELECT {_PLACE}, {_SCOPE}, name, sum(n)::BIGINT AS waiting, min(first) AS oldest FROM ("
         f"SELECT {_PLACE}, name, count(*) AS n,"
         f" min({{'since': {_SINCE}, 'id': job_id}}) FILTER ({_SINCE} IS NOT NULL) AS first"
-        f" FROM jobs WHERE state IN ({_listed(WAITING)}) GROUP BY ALL) {_SETS}"
+        f" FROM jobs WHERE {_STATE} IN ({_listed(WAITING)}) GROUP BY ALL) {_SETS}"
         f") LEFT JOIN (SELECT evidence, as_of_ms FROM evidence) AS e USING (evidence) {_ORDER}",
         "select queue, name, age_ms / 60000 as minutes, job_id from signal_oldest_waiting where scope = 'queue'",
     ),

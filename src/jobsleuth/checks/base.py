@@ -25,6 +25,7 @@ FAMILIES: Mapping[str, str] = {
     "CN": "content",
     "CT": "counters",
     "EV": "evidence",
+    "SM": "streams",
 }
 SECTIONS = (
     "What it finds",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,14 @@ from jobsleuth.cli.options import (
     TmpdirOption,
 )
 from jobsleuth.errors import UsageError
+
+
+class Streams(StrEnum):
+    """Which entries of streams become jobs."""
+
+    OPEN = "open"
+    ACKED = "acked"
+
 
 EXAMPLE = "Example:  jobsleuth analyze dump.rdb --out case"
 
@@ -54,6 +63,10 @@ def command(
     payload: Annotated[
         str, typer.Option("--payload", metavar="full|head:N|none", help="How much of each payload the case keeps.")
     ] = "full",
+    streams: Annotated[
+        Streams,
+        typer.Option("--streams", help="Entries of streams that become jobs: all but acknowledged ones, or those too."),
+    ] = Streams.OPEN,
     redact: RedactOption = False,
     redact_key: RedactKeyOption = None,
     fail_on: Annotated[
@@ -85,6 +98,7 @@ def command(
         until_offset=place,
         prefixes=tuple(prefix or ()),
         payload_limit=limit,
+        streams_acked=streams is Streams.ACKED,
         checks=tuple(own),
         policy=policies.chosen(config, baseline, own),
         redactor=redaction.redactor(redact, redact_key),

@@ -21,10 +21,12 @@ class Options:
     Attributes:
         payload_limit: bytes of each payload kept; None: all, 0: none.
         prefixes: namespaces the user settled (BullMQ `--prefix`), bytes.
+        acknowledged: whether entries of streams that their group is done with become rows of `jobs` too.
     """
 
     payload_limit: int | None = None
     prefixes: tuple[bytes, ...] = ()
+    acknowledged: bool = False
 
 
 @dataclass(frozen=True)

@@ -86,3 +86,17 @@ class Keyspace(Protocol):
     def stream_entries(self, rows: Rows, fields: tuple[Projected, ...]) -> pa.RecordBatchReader:
         """Stream entries, oldest first: `row` int64, `ms` uint64, `seq` uint64, the projected columns, `rest`."""
         ...
+
+    def stream_groups(self, rows: Rows) -> pa.RecordBatchReader:
+        """Facts about streams: `row` int64, `part` int8, and what that part has, else null; ids are uint64 pairs.
+
+        0, a stream, before its groups: `ms`, `seq` its last id, `count` entries it holds; since Redis 7.0 also
+        `first_ms`, `first_seq`, `deleted_ms`, `deleted_seq` (the largest id deleted by command), `added` (in all).
+        1, a group: `group` its number in the stream from 0, `name`, `ms`, `seq` the last id delivered, `count` entries
+        read (since 7.0, where the server knew it).
+        2, a pending entry of that group, by id: `ms`, `seq`, `name` its consumer (null: handed back, Redis 8.8),
+        `time` of the latest delivery (Unix ms), `count` deliveries.
+        3, a consumer of that group: `name`, `time` last seen, `active` last active (since 7.2; null: never), `count`
+        of its pending entries.
+        """
+        ...

@@ -55,6 +55,7 @@ class AnalyzeOptions:
         until_offset: replay them only up to this place: name of a file (None: the last) and byte offset.
         prefixes: BullMQ prefixes the user settles.
         payload_limit: bytes of each payload kept in the case; None: all, 0: none.
+        streams_acked: whether entries of streams that a group has acknowledged become jobs too, not only counts.
         checks: own checks, besides all that are installed.
         policy: how strictly the case is judged; None: as the checks themselves say.
         redactor: replaces what applications stored, and what looks like a secret, before it is written; None: as it is.
@@ -71,6 +72,7 @@ class AnalyzeOptions:
     until_offset: tuple[str | None, int] | None = None
     prefixes: tuple[str, ...] = ()
     payload_limit: int | None = None
+    streams_acked: bool = False
     checks: tuple[type[Check], ...] = ()
     policy: Policy | None = None
     redactor: Redactor | None = None
@@ -92,6 +94,7 @@ class AnalyzeOptions:
             "prefixes": list(self.prefixes),
             "redacted_with": None if self.redactor is None else self.redactor.key_id,
             "salvage": self.salvage,
+            **({"streams_acked": True} if self.streams_acked else {}),
             "until_ms": self.until_ms,
             "until_offset": None if self.until_offset is None else list(self.until_offset),
         }
@@ -194,7 +197,7 @@ def _read(
     options: AnalyzeOptions,
     progress: Progress | None,
 ) -> EvidenceInfo:
-    wishes = Options(options.payload_limit, tuple(os.fsencode(p) for p in options.prefixes))
+    wishes = Options(options.payload_limit, tuple(os.fsencode(p) for p in options.prefixes), options.streams_acked)
     claims: list[tuple[Dialect, Claims]] = []
     free = unclaimed(keyspace.keys.num_rows, ())
     for dialect in all_dialects():

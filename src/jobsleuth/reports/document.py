@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobsleuth.case import Case, EvidenceInfo
+from jobsleuth.case import Case, EvidenceInfo, as_counted
 from jobsleuth.reports.causes import Cause, causes
 from jobsleuth.reports.findings import COLUMNS, SEVERITIES, TIMES, Finding, Findings, place
 from jobsleuth.reports.limits import limits
@@ -72,6 +72,11 @@ class QueueFact:
     findings: dict[str, int]
     evidence: int
     db: int
+
+    @property
+    def depth(self) -> dict[str, int]:
+        """Jobs by state, in the words of `case.DEPTH`."""
+        return as_counted(self.dialect, self.counts)
 
     @property
     def place(self) -> str:

@@ -247,13 +247,13 @@ def queue_lines(document: Document, width: int = WIDTH, most: int | None = None)
     queues = list(document.queues)
     if most is not None and len(queues) > most:
         queues = sorted(queues, key=lambda q: not any(q.findings.values()))[:most]
-    columns = [(name, states) for name, states in DEPTH if any(s in q.counts for q in queues for s in states)]
+    columns = [(name, states) for name, states in DEPTH if any(s in q.depth for q in queues for s in states)]
     as_of = {f.info.number: f.info.as_of_ms for f in document.evidence}
     rows = [["queue", *(name for name, _ in columns), "oldest", "findings"]]
     styles = ["dim"]
     for queue in queues:
         name = terminal(queue.place) + _which(document, queue) + (" paused" if queue.paused else "")
-        counts = [_count(queue.counts, states) for _, states in columns]
+        counts = [_count(queue.depth, states) for _, states in columns]
         now, oldest = as_of.get(queue.evidence), queue.oldest_waiting_ms
         # The snapshot's time has whole seconds: a job of the same second can seem younger than that.
         waited = age(max(0, now - oldest)) if now is not None and oldest is not None else "–"

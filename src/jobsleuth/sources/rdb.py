@@ -139,6 +139,9 @@ class RdbKeyspace:
             self._index.stream_entries(_stream(rows), projection_json(fields), self._threads, _BATCH_BYTES)
         )
 
+    def stream_groups(self, rows: Rows) -> pa.RecordBatchReader:
+        return self._reader(self._index.stream_groups(_stream(rows), self._threads, _BATCH_BYTES))
+
     def value_remarks(self) -> list[Remark]:
         """Values decoded so far that turned out damaged, in file order; in a salvage what stood before is there."""
         faults = json.loads(self._index.value_faults())

@@ -100,7 +100,7 @@ def _context(document: Document, numbers: Board, jobs: Suspects, rows: FindingsT
     script, script_hash = _part("page.js")
     worst = next((s for s in SEVERITIES if document.counts[s]), "ok")
     queues = sorted(document.queues, key=_worst_first)[:QUEUES]
-    columns = [name for name, states in DEPTH if any(s in q.counts for q in document.queues for s in states)]
+    columns = [name for name, states in DEPTH if any(s in q.depth for q in document.queues for s in states)]
     context = {
         "style": Markup(style),
         "style_hash": style_hash,
@@ -270,7 +270,7 @@ def _answers(cause: Cause) -> Iterator[tuple[str, str]]:
 def _queue(document: Document, queue: QueueFact, numbers: Board, columns: list[str]) -> dict[str, Any]:
     signals = numbers.queues[(queue.evidence, queue.db, queue.namespace, queue.queue)]
     groups = dict(DEPTH)
-    counts = {name: sum(queue.counts.get(s, 0) for s in groups[name]) for name in columns}
+    counts = {name: sum(queue.depth.get(s, 0) for s in groups[name]) for name in columns}
     notes = [queue.layout] if queue.layout else []
     if queue.paused:
         notes.append("paused")

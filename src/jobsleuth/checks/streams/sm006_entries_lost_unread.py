@@ -1,0 +1,62 @@
+"""SM006."""
+
+from __future__ import annotations
+
+from jobsleuth.checks.base import Check
+
+
+class EntriesLostUnread(Check):
+    """Entries were removed from the stream before the group had read them.
+
+    What it finds
+    A group that fell behind: entries after the last one it was given were trimmed or deleted. Since Redis 7.0 stream
+    and group count, so the finding says how many. Where the server did not keep the group's count, but the stream was
+    trimmed and begins after the group's last entry, it is possible only.
+
+    Why it matters
+    The group will never be given those entries. If nobody else has them, their work is lost without a trace.
+
+    How it comes about
+    `XADD … MAXLEN` or `MINID` with less room than the slowest group needs; consumers that were down for long; `XDEL`.
+
+    What to do next
+    Find out from the producers what was written meanwhile. Let the stream keep more, or trim by the slowest group
+    (since Redis 8.2 `XTRIM … ACKED`).
+
+    False alarms
+    Entries that somebody deleted on purpose, unread: the counters do not tell that from trimming. A group that was
+    put ahead with `XGROUP SETID` and no `ENTRIESREAD`.
+
+    References
+    https://redis.io/docs/latest/commands/xinfo-groups/, section on lag; redis/redis#9127.
+    """
+
+    id = "SM006"
+    name = "entries-lost-unread"
+    title = "Entries were removed before the group had read them"
+    severity = "error"
+    since = "0.1.0"
+    versions = "Redis 7.0+, Valkey; older files do not tell"
+    impact = "miss entries that were removed before they were read"
+    basis = "derived"
+    heals = "no: what was removed is gone"
+    dialects = ("streams",)
+    needs = {"queues": ("dialect", "namespace", "queue", "counters", "evidence", "db")}
+    sql = """
+        SELECT *, CASE WHEN lost IS NULL THEN 'warning' ELSE 'error' END AS severity,
+            CASE WHEN lost IS NULL THEN 'possible' ELSE 'certain' END AS certainty, namespace AS key,
+            CASE
+                WHEN lost IS NULL THEN 'some entries'
+                WHEN lost = 1 THEN '1 entry'
+                ELSE format('{:,} entries', lost)
+            END AS _lost
+        FROM (
+            SELECT dialect, namespace, queue, evidence, db, counters['lost_unread'] AS lost,
+                counters['entries_added'] AS entries_added, counters['entries_read'] AS entries_read,
+                counters['lag'] AS lag, coalesce(counters['behind_first'], 0) = 1 AS behind
+            FROM queues
+            WHERE dialect = 'streams'
+        )
+        WHERE lost > 0 OR (lost IS NULL AND behind)
+    """
+    message = "Group {queue} of {namespace} missed {_lost}, removed from the stream unread"

@@ -1,0 +1,121 @@
+"""What is said of the dumps of our own: each planted fault, and nothing of the streams that are in order."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jobsleuth
+from jobsleuth.sources import RdbKeyspace
+from tests.dialects.streams.conftest import FIXTURES
+
+SINCE_7 = [
+    ("afresh", "g", "SM008", "warning"),
+    ("beyond", "g", "SM007", "error"),
+    ("deleted", "g", "SM006", "error"),
+    ("emptied", "g", "SM008", "info"),
+    ("never", "g", "SM008", "info"),
+    ("poison", "g", "SM003", "warning"),
+    ("removed", "g", "SM001", "warning"),
+    ("removed", "g", "SM001", "warning"),
+    ("silent", "g", "SM002", "warning"),
+    ("silent", "g", "SM002", "warning"),
+    ("trimmed", "g", "SM006", "error"),
+    ("trimmed-new", "late", "SM006", "warning"),
+]
+"""Stream, group, check and severity of each finding; which counters are there decides about SM006 and afresh."""
+
+
+def found(case: jobsleuth.Case) -> list[tuple[str, str, str, str]]:
+    rows = case.query("select namespace, queue, check_id, severity from findings where dialect = 'streams'").to_pylist()
+    return sorted((r["namespace"], r["queue"], r["check_id"], r["severity"]) for r in rows)
+
+
+@pytest.mark.parametrize("folder", FIXTURES, ids=lambda p: p.name)
+def test_planted_faults(folder: Path, tmp_path: Path) -> None:
+    """A fault a stream, found and called by its name; a snapshot of 6.2 has no counters, so nothing rests on them."""
+    case = jobsleuth.analyze(folder / "evidence.rdb", tmp_path / "c")
+    counted = "7" in folder.name
+    expected = [row for row in SINCE_7 if counted or (row[2] != "SM006" and row[0] != "afresh")]
+    assert expected == found(case)
+    lost = case.query("select queue, details->>'lost' as lost from findings where check_id = 'SM006' order by key")
+    # 20 entries; 5 read and 8 kept: 7 lost. 5 read, one of the others deleted. Not counted: not said.
+    assert (["1", "7", None] if counted else []) == lost.column("lost").to_pylist()
+
+
+def test_killed_consumer_shows_when_nobody_claims_its_entries(tmp_path: Path) -> None:
+    """Ten minutes later the consumers with something in their hands are silent, the killed one among them; the one that
+    holds nothing is not told, and twelve that never took anything are leaked after a day."""
+    folder = next(f for f in FIXTURES if "7" in f.name)
+    saved_ms = tomllib.loads((folder / "case.toml").read_text())["evidence"]["saved_at_us"] // 1000
+    later = jobsleuth.AnalyzeOptions(as_of_ms=saved_ms + 600_000)
+    case = jobsleuth.analyze(folder / "evidence.rdb", tmp_path / "later", later)
+    silent = case.query(
+        "select namespace, queue, details->>'worker_id' as consumer, details->>'holds' as holds"
+        " from findings where check_id = 'SM004' and namespace = 'orders'"
+    ).to_pylist()
+    assert sorted((r["queue"], r["consumer"], r["holds"]) for r in silent) == [
+        ("billing", "alive", "1"),
+        ("billing", "killed", "3"),
+    ]
+    held = "select job_id from jobs where worker_name = 'killed' order by 1"
+    assert len(case.query(held)) == 3
+    assert not case.query("select 1 from findings where check_id = 'SM005'").num_rows
+    next_day = jobsleuth.AnalyzeOptions(as_of_ms=saved_ms + 90_000_000)
+    case = jobsleuth.analyze(folder / "evidence.rdb", tmp_path / "day", next_day)
+    leaked = case.query("select namespace, details->>'consumers' as n from findings where check_id = 'SM005'")
+    assert leaked.to_pylist() == [{"namespace": "afresh", "n": "12"}]
+
+
+def test_acknowledged_entries_are_counted_and_kept_out(tmp_path: Path) -> None:
+    """Without the option they are no rows; their number is there either way."""
+    evidence = FIXTURES[-1] / "evidence.rdb"
+    open_only = jobsleuth.analyze(evidence, tmp_path / "open")
+    all_of_them = jobsleuth.analyze(evidence, tmp_path / "all", jobsleuth.AnalyzeOptions(streams_acked=True))
+    counts = "select db, namespace, queue, counts from queues order by all"
+    assert open_only.query(counts).to_pylist() == all_of_them.query(counts).to_pylist()
+    acked = "select count(*) as n from jobs where state = 'acknowledged'"
+    total = sum(dict(r["counts"]).get("acknowledged", 0) for r in open_only.query(counts).to_pylist())
+    assert open_only.query(acked).to_pylist() == [{"n": 0}]
+    assert all_of_them.query(acked).to_pylist() == [{"n": total}] and total > 0
+
+
+def test_payloads_are_cut_as_asked(tmp_path: Path) -> None:
+    """`--payload none` keeps nothing of what applications wrote, and says how much there was."""
+    options = jobsleuth.AnalyzeOptions(payload_limit=0)
+    case = jobsleuth.analyze(FIXTURES[-1] / "evidence.rdb", tmp_path / "c", options)
+    rows = case.query("select payload, payload_bytes, rest from jobs where has_record").to_pylist()
+    assert rows and all(not r["payload"] and r["payload_bytes"] > 0 and r["rest"] is None for r in rows)
+
+
+def test_other_libraries_keep_their_streams(tmp_path: Path) -> None:
+    """A group on the event stream of a BullMQ queue makes no queue of it; a stream without a group is none."""
+    root = FIXTURES[0].parents[1]
+    case = jobsleuth.analyze(root / "bullmq/v5-healthy/evidence.rdb", tmp_path / "b")
+    assert not case.query("select 1 from queues where dialect = 'streams'").num_rows
+    case = jobsleuth.analyze(FIXTURES[-1] / "evidence.rdb", tmp_path / "s")
+    assert case.query("select dialect, role from keys where key = 'no-group'").to_pylist() == [
+        {"dialect": None, "role": None}
+    ]
+
+
+def test_snapshot_without_streams_loads_nothing(tmp_path: Path) -> None:
+    """The dialect looks at the types of keys only where no key is a stream."""
+
+    class Never:
+        def __init__(self, keyspace: RdbKeyspace) -> None:
+            self.keys, self.live = keyspace.keys, keyspace.live
+
+        def __getattr__(self, name: str) -> Any:
+            raise AssertionError(f"{name} was asked for")
+
+    from jobsleuth.dialects import Options
+    from jobsleuth.dialects.streams import DIALECT
+
+    keyspace: Any = Never(RdbKeyspace.open(FIXTURES[0].parents[1] / "asynq/healthy-0.26.0/evidence.rdb"))
+    claims = DIALECT.claim(keyspace, keyspace.live, Options())
+    assert not claims.queues and (claims.role < 0).all()
+    assert list(DIALECT.tables(keyspace, claims, Options())) == []
