@@ -57,7 +57,9 @@ impl Source {
     ) -> formats::Result<()> {
         let reader = At::new(&self.file, place.value_offset);
         let len = place.end.saturating_sub(place.value_offset);
-        let mut input = FileInput::new(reader, len, false).with_base_offset(place.value_offset);
+        let mut input = FileInput::new(reader, len, false)
+            .with_base_offset(place.value_offset)
+            .with_limit(self.context.limits.window());
         self.settle(decoder.decode(&self.context, place.rdb_type, &mut input, v), row, place, &input)
     }
 

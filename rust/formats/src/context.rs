@@ -27,6 +27,15 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// Largest item that a window over the file must hold: two strings that stock settings allow (a field and its
+    /// value), or one that the user allows.
+    pub fn window(&self) -> usize {
+        const STOCK: usize = 1 << 30;
+        usize::try_from(self.max_value_bytes).unwrap_or(usize::MAX).max(STOCK)
+    }
+}
+
 /// Everything [`decode`](crate::decode) needs besides the bytes; cheap to clone and to send to other threads.
 #[derive(Clone, Debug)]
 pub struct Context {

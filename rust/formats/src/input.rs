@@ -141,7 +141,7 @@ impl Input for SliceInput<'_> {
 const BLOCK: usize = 256 << 10;
 /// A window that one large item has blown up is given back when it is no longer needed.
 const KEEP: usize = 4 << 20;
-/// Two of the largest strings that stock settings allow (a field and its value).
+/// Two of the largest strings that stock settings allow (a field and its value), unless told otherwise.
 const WINDOW_LIMIT: usize = (1 << 30) + BLOCK;
 
 /// A file read front to back through a window, never mapped: a file that shrinks meanwhile is an error, not a signal.
@@ -185,10 +185,10 @@ impl<R: Read> FileInput<R> {
         self
     }
 
-    /// Largest item that may be held in the window.
+    /// Largest item that may be held in the window, see [`Limits::window`](crate::Limits::window).
     #[must_use]
     pub fn with_limit(mut self, bytes: usize) -> Self {
-        self.limit = bytes.max(BLOCK);
+        self.limit = bytes.saturating_add(BLOCK);
         self
     }
 

@@ -132,7 +132,9 @@ impl<P: Positioned + ?Sized> Job<'_, P> {
     /// Writes the keys of a span; counts those that are whole.
     pub fn write<O: Outlet>(&self, span: &Span, lines: &mut Lines<O>, keys: &mut u64) -> Result<()> {
         let reader = At::new(self.evidence, span.from);
-        let input = FileInput::new(reader, span.to - span.from, false).with_base_offset(span.from);
+        let input = FileInput::new(reader, span.to - span.from, false)
+            .with_base_offset(span.from)
+            .with_limit(span.ctx.limits.window());
         let mut walker = Walker::resume(input, self.header.clone(), span.ctx.clone(), span.place);
         while walker.offset() < span.to {
             let Some(Item::Key(entry)) = walker.next_undecoded()? else { continue };
