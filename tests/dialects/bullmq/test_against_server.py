@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import Any
 
 TYPES = {
@@ -20,6 +21,7 @@ TYPES = {
     "priority": "zset",
     "limiter:limited": "set",
     "limiter:ann:limited": "set",
+    "wait:added": "list",
 }
 
 
@@ -172,12 +174,22 @@ def test_locks_are_the_servers_keys(evidence: Any) -> None:
 
 
 def test_events_are_the_streams(evidence: Any) -> None:
-    """All entries of all event streams, with ids, names, jobs and other fields."""
+    """All entries of all event streams, a parent's own of early flows too: ids, names, jobs and other fields."""
     expected = {}
+    streams = []
+    own_keys = {f"{q['prefix']}:{q['queue']}:events" for q in evidence.library["queues"].values()}
     for queue in evidence.library["queues"].values():
-        stored = evidence.raw_values.get((queue["db"], f"{queue['prefix']}:{queue['queue']}:events"))
-        if stored is None or stored["type"] != "stream":
-            continue
+        base = f"{queue['prefix']}:{queue['queue']}"
+        own = evidence.raw_values.get((queue["db"], f"{base}:events"))
+        streams += [(queue, own)] if own is not None and own["type"] == "stream" else []
+        if evidence.library["version"].startswith("1.2"):
+            of_parents = re.compile(f"{re.escape(base)}:[^:]+:events")
+            streams += [
+                (queue, k)
+                for (db, key), k in evidence.raw_values.items()
+                if db == queue["db"] and k["type"] == "stream" and of_parents.fullmatch(key) and key not in own_keys
+            ]
+    for queue, stored in streams:
         for entry, fields in stored["value"]["entries"]:
             pairs = {_text(f): _text(v) for f, v in fields}
             place = (queue["db"], queue["prefix"], queue["queue"], entry)

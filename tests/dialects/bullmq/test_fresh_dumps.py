@@ -15,6 +15,7 @@ from .conftest import FIXTURES, Evidence, read
 RELEASES = {
     "bull3": "3.29.3",
     "bull4": "4.16.5",
+    "v1.23": "1.23.0",
     "v1": "1.91.1",
     "v2": "2.4.0",
     "v3": "3.15.8",

@@ -3,7 +3,7 @@
 A suffix such as ``:id`` or ``:active`` alone proves nothing in a shared Redis. A base counts as a queue with one strong
 sign (a `meta` hash of the library's fields, an `events` stream of its events, a structure whose members are its job
 hashes, Bull's `meta-paused`) or with two medium ones (integer `id`, integer `stalled-check`, a `marker` zset, a `wait`
-list, a `meta` hash with nothing but general words).
+list, a `waiting-children` zset, a `meta` hash with nothing but general words).
 
 Schedules and deduplication ids are free text as well: an id called `meta-paused` makes a key ``<base>:de:meta-paused``.
 What looks like a queue under such a head of another needs a sign that such keys cannot give.
@@ -51,7 +51,7 @@ _HEADS = (b":de", b":limiter", b":repeat", b":dn", b":metrics")
 _HASHES_TRIED = 16
 """Job hashes read per structure to see whether its members are jobs of this library."""
 
-_ID, _CHECK, _MARKER, _META, _WAIT = 1, 2, 4, 8, 16
+_ID, _CHECK, _MARKER, _META, _WAIT, _PARENTS = 1, 2, 4, 8, 16, 32
 
 
 @dataclass(frozen=True)
@@ -171,6 +171,7 @@ class _Judge:
         self._integers(b"stalled-check", _CHECK)
         self._markers()
         self.medium[self.c.base[self.c.of(b"wait")]] |= _WAIT
+        self.medium[self.c.base[self.c.of(b"waiting-children")]] |= _PARENTS
         self.strong[self.c.base[self.c.of(b"meta-paused")]] = True
         if not self._settled().all():
             self._structures()
@@ -279,12 +280,25 @@ class _Judge:
         rows, bases = self._undecided(self.c.of(b"events"))
         known = np.zeros(len(rows), np.bool_)
         alien = np.zeros(len(rows), np.bool_)
-        fields = (Projected("event", "event", "bytes"), Projected("job", "jobId", "present"))
+        names = self.c.names.take(pa.array(bases))
+        of_queue_itself = np.zeros(len(rows), np.bool_)
+        fields = (Projected("event", "event", "bytes"), Projected("job", "jobId", "bytes"))
         for batch in self.keyspace.stream_entries(rows, fields):
             at = np.searchsorted(rows, numbers(batch.column("row"), np.int64))
             event = batch.column("event")
             of_job = numbers(pc.is_in(event, value_set=pa.array(_JOB_EVENTS, pa.binary())), np.bool_)
             of_queue = numbers(pc.is_in(event, value_set=pa.array(_QUEUE_EVENTS, pa.binary())), np.bool_)
-            known[at[(of_job & numbers(batch.column("job"), np.bool_)) | of_queue]] = True
+            job = batch.column("job")
+            known[at[(of_job & numbers(job.is_valid(), np.bool_)) | of_queue]] = True
             alien[at[~numbers(event.is_valid(), np.bool_)]] = True
-        self.solid[bases[known & ~alien]] = True
+            released = numbers(pc.fill_null(pc.equal(event, pa.scalar(b"active", event.type)), False), np.bool_)
+            released[released] = _end_in(names, at[released], job.take(pa.array(np.flatnonzero(released))))
+            of_queue_itself[at[~released]] = True
+        # `<parent>:events` of 1.16 to 1.24 tells of that parent's release only; the parent is a job, no queue.
+        self.solid[bases[known & ~alien & of_queue_itself]] = True
+
+
+def _end_in(names: pa.Array, at: npt.NDArray[np.int64], ids: pa.Array) -> npt.NDArray[np.bool_]:
+    """Per id, whether the name at its place ends in a colon and just that id."""
+    pairs = zip(names.take(pa.array(at)).to_pylist(), ids.to_pylist(), strict=True)
+    return np.array([job_id is not None and name.endswith(b":" + job_id) for name, job_id in pairs], np.bool_)

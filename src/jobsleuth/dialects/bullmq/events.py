@@ -23,8 +23,8 @@ _BY_WORKERS = ["active", "completed", "progress", "stalled", "drained", "retries
 
 
 def events(reading: Reading, tally: Tally) -> Iterator[tuple[str, pa.Table]]:
-    """Rows of `events`, oldest first in each queue."""
-    for batch in reading.keyspace.stream_entries(reading.rows_of("events"), _PROJECTION):
+    """Rows of `events`, oldest first in each stream."""
+    for batch in reading.keyspace.stream_entries(reading.rows_of("events", "parent-events"), _PROJECTION):
         row = numbers(batch.column("row"), np.int64)
         queue = reading.claims.queue[row]
         ms = numbers(batch.column("ms"), np.uint64)

@@ -10,12 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from jobsleuth.dialects.bullmq.grammar import RESERVED, version_of
-from jobsleuth.dialects.bullmq.keytable import chunked, valid
+from jobsleuth.dialects.bullmq.keytable import chunked, numbers, valid
 from jobsleuth.dialects.bullmq.layout import Facts, infer, is_bull
 from jobsleuth.dialects.bullmq.reading import MS, Reading
 from jobsleuth.dialects.bullmq.states import BULL_ORDER, BULLMQ_ORDER, EARLIEST_MS, LATEST_MS, STATES
 from jobsleuth.dialects.bullmq.tally import ALWAYS, NEVER, Tally, milliseconds
-from jobsleuth.keyspace import Rows
+from jobsleuth.keyspace import Projected, Rows
 from jobsleuth.safetext import from_bytes
 
 _COUNTS = pa.map_(pa.string(), pa.int64())
@@ -38,6 +38,16 @@ _LIMIT_FIELDS = {
     b"opts.maxLenEvents": "max_len_events",
 }
 _PIECE = 4096
+_ONLY_BULLMQ = ("atm", "ats", "stc", "pb", "defa", "rjk", "parentKey")
+_TELLING = (
+    *(Projected(field, field, "present") for field in _ONLY_BULLMQ),
+    Projected("attempts", "opts", "json_int", path="attempts"),
+    # Since 3.0 Bull gives every job a name and writes into its options when it was added; BullMQ does so only if told.
+    Projected("name", "name", "present"),
+    Projected("added", "opts", "json_int", path="timestamp"),
+)
+_JOBS_TRIED = 64
+"""Jobs of a queue that are read to tell whose it is, where its own keys do not."""
 
 
 class Settings:
@@ -175,7 +185,32 @@ class Settings:
 
     def _which_are_bull(self) -> npt.NDArray[np.bool_]:
         queues = range(len(self.meta))
-        return np.array([is_bull(self._tally, queue, self._facts(queue)) for queue in queues], np.bool_)
+        bull = np.array([is_bull(self._tally, queue, self._facts(queue)) for queue in queues], np.bool_)
+        # What only Bull writes settles it.
+        silent = bull & ~np.array([self._tally.shows(queue, "meta-paused") for queue in queues], np.bool_)
+        silent &= ~np.array([self._tally.shows(queue, "limiter index") for queue in queues], np.bool_)
+        if silent.any():
+            bull[self._with_jobs_of_bullmq(silent)] = False
+        return bull
+
+    def _with_jobs_of_bullmq(self, asked: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
+        """Of the queues asked for, those with a job among their first that only BullMQ can have added or run."""
+        reading = self._reading
+        rows = reading.rows_of("job")
+        queue = reading.claims.queue[rows]
+        rows, queue = rows[asked[queue]], queue[asked[queue]]
+        order = np.argsort(queue, kind="stable")
+        nth = np.empty(len(rows), np.int64)
+        nth[order] = np.arange(len(rows)) - np.searchsorted(queue[order], queue[order])
+        found = [np.empty(0, np.int32)]
+        for batch in reading.keyspace.records(rows[nth < _JOBS_TRIED], _TELLING):
+            telling = np.zeros(batch.num_rows, np.bool_)
+            for field in _ONLY_BULLMQ:
+                telling |= numbers(batch.column(field), np.bool_)
+            undated = valid(batch.column("attempts")) & ~valid(batch.column("added"))
+            telling |= undated & numbers(batch.column("name"), np.bool_)
+            found.append(reading.claims.queue[numbers(batch.column("row"), np.int64)[telling]])
+        return np.unique(np.concatenate(found))
 
     def tables(self) -> Iterator[tuple[str, pa.Table]]:
         """Rows of `queues`. Last: they hold what the other tables added up."""

@@ -13,6 +13,7 @@ from jobsleuth.dialects.bullmq.grammar import SUB_KEYS
 from jobsleuth.dialects.bullmq.keytable import numbers
 from jobsleuth.dialects.bullmq.reading import MS, Queues, Reading, ends
 from jobsleuth.dialects.bullmq.tally import Tally
+from jobsleuth.keyspace import Rows
 
 pc: Any = pa.compute
 
@@ -70,12 +71,16 @@ def children(reading: Reading, tally: Tally) -> Iterator[tuple[str, pa.Table]]:
     for role, via in _VIA.items():
         tail = len(_ENDING[role])
         sign = {"failed-children": "failed children", "unsuccessful": "unsuccessful"}.get(role, "child map")
-        for batch in reading.keyspace.elements(reading.rows_of(role)):
+        rows = reading.rows_of(role)
+        if role == "failed-children":
+            rows = np.union1d(rows, _of_job_metrics(reading))
+        for batch in reading.keyspace.elements(rows):
             row = numbers(batch.column("row"), np.int64)
             child = batch.column("member")
             named = numbers(pc.match_substring(child, ":"), np.bool_)
             if role in ("processed", "failed-children"):
-                claims.role[row[~named]] = reading.job_code
+                other = row[~named]
+                claims.role[other[claims.role[other] == claims.role_code(role)]] = reading.job_code
                 named &= claims.role[row] != reading.job_code
             some = np.flatnonzero(named)
             if not len(some):
@@ -98,6 +103,14 @@ def children(reading: Reading, tally: Tally) -> Iterator[tuple[str, pa.Table]]:
                     key=reading.key_text(row),
                 ),
             )
+
+
+def _of_job_metrics(reading: Reading) -> Rows:
+    """Hashes ``metrics:failed``: ignored children of a job called `metrics` stand among the queue's own counters."""
+    rows = reading.rows_of("metrics")
+    rows = rows[reading.table.is_type("hash", rows)]
+    same = pc.equal(reading.remainders(rows), pa.scalar(b"metrics:failed", pa.binary()))
+    return np.asarray(rows[numbers(same, np.bool_)])
 
 
 def deduplications(reading: Reading, tally: Tally) -> Pieces:

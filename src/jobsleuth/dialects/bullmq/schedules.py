@@ -24,10 +24,15 @@ Pieces = Iterator[tuple[str, pa.Table]]
 
 _TEXT_MAP = pa.map_(pa.string(), pa.string())
 _HEAD = b"repeat:"
-_TEXT_KEY = re.compile(rb"(?s)(?P<name>.*?):(?P<id>[^:]*):(?P<end>\d*):(?P<tz>[^:]*):(?P<spec>.+)")
-"""``name:jobId:endDate:tz:pattern or every``: members before definitions had hashes (and Bull's with a cron line)."""
-_BULL_EVERY = re.compile(rb"(?s)(?P<name>.*?):(?P<id>[^:]*):(?P<end>\d*):(?P<spec>\d+)")
+_TEXT_KEY = re.compile(rb"(?s)(?P<who>.*:.*):(?P<end>\d*):(?P<tz>[^:]*):(?P<spec>[^:]+)")
+"""``name:jobId:endDate:tz:pattern or every``: members before definitions had hashes (and Bull's with a cron line).
+
+Name and id may hold colons, what follows them does not.
+"""
+_BULL_EVERY = re.compile(rb"(?s)(?P<who>.*:.*):(?P<end>\d*):(?P<spec>\d+)")
 """Bull's member of an `every` schedule, without a time zone."""
+_DIVISIONS = 16
+"""Colons tried for the one between name and id."""
 
 
 def schedules(reading: Reading, definitions: Rows) -> Pieces:
@@ -130,15 +135,15 @@ def _spec(details: pa.Array) -> pa.Array:
     return pc.coalesce(pattern, pc.binary_join_element_wise("every ", every, ""))
 
 
-def _text_key(member: bytes) -> re.Match[bytes] | None:
-    return _TEXT_KEY.fullmatch(member) or _BULL_EVERY.fullmatch(member)
+def _text_keys(member: bytes) -> list[re.Match[bytes]]:
+    """How a member without definition may be read: as BullMQ's, as Bull's."""
+    return [match for form in (_TEXT_KEY, _BULL_EVERY) if (match := form.fullmatch(member))]
 
 
 def _legacy_specs(reading: Reading, member: pa.Array, some: npt.NDArray[np.int64]) -> pa.Array:
     specs: list[bytes | None] = [None] * len(member)
     for i, key in zip(some.tolist(), member.take(pa.array(some)).to_pylist(), strict=True):
-        match = _text_key(key)
-        if match:
+        for match in _text_keys(key)[:1]:
             spec = match["spec"]
             specs[i] = b"every " + spec if spec.isdigit() else spec
     return reading.text(pa.array(specs, pa.binary()))[0]
@@ -172,7 +177,7 @@ def _current_jobs(
     chosen = ~open_
     for i in legacy[chosen].tolist():
         ids[i] = plain[i].as_py()
-    for form in range(3):
+    for form in range(max(map(len, candidates))):
         tries = [n for n, olds in enumerate(candidates) if not chosen[n] and form < len(olds)]
         if not tries:
             continue
@@ -186,20 +191,21 @@ def _current_jobs(
 
 
 def _old_ids(member: bytes, millis: int) -> list[bytes]:
-    """Job ids that releases without definition hashes would give, newest first; none for a member of another shape."""
-    match = _text_key(member)
-    if not match:
-        return []
-    digest = _md5(member)
-    name, own_id = match["name"], match["id"]
-    tail = str(millis).encode()
-    return [
-        b"repeat:%s:%s" % (_md5(name + own_id + digest), tail),
-        # Bull digests the id with its colon.
-        b"repeat:%s:%s" % (_md5(name + own_id + b":" + digest), tail),
-        # 1.0.0 to 1.14.4
-        b"repeat:%s:%s:%s" % (name, digest, tail),
-    ]
+    """Job ids that releases without definitions would give, likeliest first; none for a member of another shape."""
+    digest, tail = _md5(member), str(millis).encode()
+    modern, early = [], []
+    for match in _text_keys(member):
+        who = match["who"]
+        colons = [m.start() for m in re.finditer(b":", who)][-_DIVISIONS:]
+        # An id with colons is rarer than a name with colons.
+        for name, own_id in ((who[:at], who[at + 1 :]) for at in reversed(colons)):
+            modern.append(b"repeat:%s:%s" % (_md5(name + own_id + digest), tail))
+            # Bull digests the id with its colon.
+            modern.append(b"repeat:%s:%s" % (_md5(name + own_id + b":" + digest), tail))
+            if not own_id:
+                # 1.0.0 to 1.14.4
+                early.append(b"repeat:%s:%s:%s" % (name, digest, tail))
+    return list(dict.fromkeys([*modern, *early]))
 
 
 def _md5(text: bytes) -> bytes:
