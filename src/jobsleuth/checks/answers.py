@@ -150,7 +150,11 @@ _SQL = f"""
         CASE WHEN g.job_id IS NULL THEN g.since_from ELSE coalesce(g.since_from, s.seen_at) END AS since_from,
         CASE WHEN g.job_id IS NULL THEN g.since_to ELSE coalesce(g.since_to, e.as_of) END AS since_to,
         CASE WHEN g.job_id IS NULL THEN g.since_why ELSE coalesce(g.since_why, s.since_why) END AS since_why,
-        CASE WHEN g.job_id IS NULL THEN g.since_basis ELSE coalesce(g.since_basis, 'inferred') END AS since_basis,
+        coalesce(
+            g.since_basis,
+            CASE WHEN g.job_id IS NOT NULL THEN 'inferred'
+                WHEN g.since_from IS NOT NULL OR g.since_to IS NOT NULL THEN 'derived' END
+        ) AS since_basis,
         CASE WHEN g.job_id IS NULL THEN g.held_by ELSE coalesce(g.held_by, s.held_by) END AS held_by,
         CASE WHEN g.job_id IS NULL THEN g.held_by_basis ELSE coalesce(g.held_by_basis, s.held_by_basis) END
             AS held_by_basis,

@@ -52,7 +52,7 @@ class ActiveWithoutLockOrLease(Check):
     needs = {
         "membership": ("dialect", "namespace", "queue", "job_id", "structure", "key", "evidence", "db"),
         "workers": ("dialect", "namespace", "queue", "kind", "job_id", "valid", "evidence", "db"),
-        "keys": ("dialect", "namespace", "queue", "role", "type", "expired", "evidence", "db"),
+        "keys": ("dialect", "namespace", "queue", "role", "type", "expired", "expire_at", "evidence", "db"),
         "queues": ("dialect", "namespace", "queue", "layout", "evidence", "db"),
         "jobs": ("dialect", "namespace", "queue", "job_id", "started_at", "evidence", "db"),
     }
@@ -69,9 +69,11 @@ class ActiveWithoutLockOrLease(Check):
                 )
         ),
         checked AS (
-            SELECT DISTINCT dialect, namespace, queue, evidence, db
+            -- A check leaves the key for as long as the next one has to wait.
+            SELECT dialect, namespace, queue, evidence, db, max(expire_at) AS next_check
             FROM keys
             WHERE role = 'stalled-check' AND type = 'string' AND expired IS NOT TRUE
+            GROUP BY ALL
         ),
         marked AS (
             SELECT DISTINCT dialect, namespace, queue, job_id, evidence, db FROM membership WHERE structure = 'stalled'
@@ -100,7 +102,7 @@ class ActiveWithoutLockOrLease(Check):
                 q.layout = 'asynq 0.2–0.9' AS before_leases,
                 regexp_matches(q.layout, '^asynq 0\\.(1[0-9]|20).*[0-9]$') AS has_deadlines,
                 w.job_id IS NOT NULL AS worked_on, s.alive, q.layout,
-                c.queue IS NOT NULL AS stalled_checks,
+                c.queue IS NOT NULL AS stalled_checks, c.next_check,
                 k.job_id IS NOT NULL AS marked_stalled,
                 v.queue IS NOT NULL AS others_locked,
                 coalesce(try_cast(regexp_extract(q.layout, '^bullmq (\\d+)', 1) AS INTEGER), 0) AS major
@@ -135,6 +137,10 @@ class ActiveWithoutLockOrLease(Check):
                 WHEN stalled_checks THEN 'at the second stalled check from now, within 60 s unless configured'
                 ELSE 'only once a worker of the queue makes stalled checks'
             END AS heals,
+            -- At the latest one interval after it may: the interval is no part of the snapshot.
+            CASE WHEN dialect = 'bullmq' AND marked_stalled THEN next_check + INTERVAL 30 SECOND
+                WHEN dialect = 'bullmq' THEN next_check + INTERVAL 60 SECOND END AS heals_at,
+            CASE WHEN dialect = 'bullmq' AND next_check IS NOT NULL THEN 'inferred' END AS heals_basis,
             CASE
                 WHEN dialect = 'bullmq' THEN 'lock'
                 WHEN before_leases THEN 'live worker'

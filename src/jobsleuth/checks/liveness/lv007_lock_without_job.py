@@ -57,7 +57,7 @@ class LockWithoutJob(Check):
             SEMI JOIN locks AS l USING (dialect, namespace, queue, job_id, evidence, db)
             WHERE j.has_record
         )
-        SELECT l.*
+        SELECT l.*, l.valid_until AS heals_at
         FROM locks AS l
         ANTI JOIN recorded AS r USING (dialect, namespace, queue, job_id, evidence, db)
     """

@@ -40,6 +40,7 @@ class RateLimited(Check):
     heals = "when the limit's window ends"
     basis = "derived"
     dialects = ("bullmq",)
+    needs_time = True
     absence = False
     needs = {
         "membership": (
@@ -58,6 +59,7 @@ class RateLimited(Check):
             "evidence",
             "db",
         ),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         WITH limited AS (
@@ -78,10 +80,12 @@ class RateLimited(Check):
             GROUP BY ALL
         )
         SELECT dialect, namespace, queue, evidence, db, t.ready, l.left_ms, l.most AS "limit", l.by_hand,
+            make_timestamptz((e.as_of_ms + l.left_ms) * 1000) AS heals_at,
             count_text(t.ready, 'job') AS _jobs, duration_text(l.left_ms) AS _left,
             CASE WHEN l.by_hand THEN 'that was set by hand' ELSE 'of ' || l.most || ' starts' END AS _which
         FROM tally AS t
         JOIN limited AS l USING (dialect, namespace, queue, evidence, db)
+        JOIN evidence AS e USING (evidence)
         WHERE t.ready > 0 AND t.active = 0
     """
     message = "Queue {queue} has {_jobs} that wait for a rate limit {_which}, for another {_left}"

@@ -68,7 +68,8 @@ class DeduplicationKeyWithoutJob(Check):
             ANTI JOIN recorded AS r USING (dialect, namespace, queue, job_id, evidence, db)
         )
         SELECT d.dialect, d.source_namespace AS namespace, d.source_queue AS queue, d.job_id, d.key, d.evidence, d.db,
-            d.source_id AS deduplication_id, d.valid_until, q.library_version,
+            d.source_id AS deduplication_id, d.valid_until, q.library_version, d.valid_until AS heals_at,
+            CASE WHEN d.valid_until IS NOT NULL THEN 'when the key expires' END AS heals,
             CASE
                 WHEN d.valid_until IS NOT NULL THEN 'info'
                 WHEN list_transform(

@@ -1,0 +1,73 @@
+"""What a finding answers beyond what is wrong: when it heals, and what each statement rests on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jobsleuth.checks import find_check, run_checks
+from tests.tables import T, build, evidence, rows_of
+
+
+def ms(moment: Any) -> int | None:
+    return None if moment is None else int(moment.timestamp() * 1000)
+
+
+def test_a_stalled_check_to_come_says_when_an_unheld_job_is_put_back(tmp_path: Path) -> None:
+    """The key that a check leaves expires when the next one may be made; that one is made within the interval (30 s),
+    moves what is marked, and marks the rest for the one after it. Where no check was made nothing is promised."""
+    keys = [
+        {"queue": "q", "key": "bull:q:stalled-check", "type": "string", "role": "stalled-check", "expire_at": "T+10s"}
+    ]
+    places = [("q", "new"), ("q", "marked"), ("dead", "new")]
+    membership = [{"queue": q, "job_id": j, "structure": "active", "decides_state": True} for q, j in places]
+    membership.append({"job_id": "marked", "structure": "stalled", "kind": "set"})
+    queues = [{"queue": q, "layout": "bullmq 5.x"} for q in ("q", "dead")]
+    tables = {"keys": keys, "membership": membership, "queues": queues}
+    case = build(tmp_path / "case", {n: rows_of(n, rows) for n, rows in tables.items()}, [evidence(0)])
+    found = run_checks(case, checks=[find_check("LV002")]).findings.to_pylist()
+    assert {(f["queue"], f["job_id"]): (ms(f["heals_at"]), f["heals_basis"]) for f in found} == {
+        ("q", "marked"): (T + 40_000, "inferred"),
+        ("q", "new"): (T + 70_000, "inferred"),
+        ("dead", "new"): (None, "derived"),
+    }
+
+
+def test_what_ends_with_an_expiry_heals_then(tmp_path: Path) -> None:
+    """A lock on a deleted job, a deduplication key of one, a rate limit: each says the moment of its end."""
+    tables = {
+        "workers": [{"kind": "lock", "job_id": "gone", "valid": True, "valid_until": "T+20s"}],
+        "relations": [
+            {"kind": "deduplication", "source_id": "d", "target_id": "lost", "valid_until": "T+1h"},
+            {"kind": "deduplication", "source_id": "e", "target_id": "lost"},
+        ],
+        "queues": [{"layout": "bullmq 5.x", "limits": {"limiter": 5, "max": 5, "limiter_ttl_ms": 3_000}}],
+        "membership": [{"job_id": "1", "structure": "wait", "decides_state": True}],
+    }
+    case = build(tmp_path / "case", {n: rows_of(n, rows) for n, rows in tables.items()}, [evidence(0)])
+    checks = [find_check(c) for c in ("LV007", "LV014", "UQ002")]
+    found = run_checks(case, checks=checks).findings.to_pylist()
+    assert sorted((f["check_id"], ms(f["heals_at"]) or 0) for f in found) == [
+        ("LV007", T + 20_000), ("LV014", T + 3_000), ("UQ002", 0), ("UQ002", T + 3_600_000),
+    ]  # fmt: skip
+
+
+def test_every_statement_says_what_it_rests_on(tmp_path: Path) -> None:
+    """Where something is said of since when, by whom, healing or retry, so is its basis, of jobs and of queues."""
+    tables = {
+        "queues": [
+            {"paused": True, "paused_at": "T-9d", "layout": "bullmq 5.x", "counts": {"waiting": 1},
+             "oldest_waiting_at": "T-9d"}
+        ],
+        "jobs": [{"job_id": "ghost", "has_record": False, "state": "waiting"}],
+        "membership": [{"job_id": "ghost", "structure": "paused", "decides_state": True}],
+    }  # fmt: skip
+    case = build(tmp_path / "case", {n: rows_of(n, rows) for n, rows in tables.items()}, [evidence(0)])
+    found = run_checks(case).findings.to_pylist()
+    assert {f["check_id"] for f in found} >= {"LV021", "MB001"}
+    words = {"observed", "derived", "inferred"}
+    for f in found:
+        assert f["basis"] in words
+        for said, basis in (("since_from", "since"), ("since_to", "since"), ("held_by", "held_by"), ("heals", "heals")):
+            assert f[said] is None or f[f"{basis}_basis"] in words, (f["check_id"], said)
+        assert f["retry"] is None or f["retry_basis"] in words
