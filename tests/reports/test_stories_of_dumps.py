@@ -96,7 +96,7 @@ STATES: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("judged", "failed-by-child", "failed", (": child bull:judged-kids:bad-kid failed",)),
     ("tree", "leaf", "waiting", ("Its parent branch in bull/tree is waiting-children",)),
     ("on-hold", "5", "waiting", ("next to be taken", "Its queue is paused")),
-    ("limited", "3", "waiting", ("2 started in the window that runs for another",)),
+    ("limited", "3", "waiting", ("2 starts counted in the window that runs for another",)),
     ("limited-by-hand", "1", "waiting", ("Its queue is rate limited by hand for another",)),
     ("capped", "2", "waiting", ("The one slot of its queue's global concurrency is taken",)),
     ("dedup", "owner", "waiting", ("Deduplication id simple names it, so that new jobs",)),

@@ -116,3 +116,45 @@ def test_claim_and_findings_are_marked() -> None:
     """A record that claims another state than the structure, and findings, are said at the end."""
     text = told({"state": "pending", "claimed_state": "active"}, findings=[{"check_id": "ST001"}])
     assert text.endswith("Its record says active, but where it really is says pending. 1 finding speaks of it.")
+
+
+def test_parent_without_a_record() -> None:
+    """A structure that still names the parent does not make it whole."""
+    kin = {"namespace": "bull", "queue": "pr", "job_id": "gone", "via": "parentKey", "state": "waiting-children"}
+    text = told({"state": "waiting"}, parents=[{**kin, "has_record": False}])
+    assert "Its parent gone in bull/pr is waiting-children, but its record is gone." in text
+    text = told({"state": "waiting"}, parents=[{**kin, "has_record": True}])
+    assert text.endswith("Its parent gone in bull/pr is waiting-children.")
+    text = told({"state": "waiting"}, parents=[{**kin, "state": None, "has_record": None}])
+    assert text.endswith("Its parent gone in bull/pr no longer exists.")
+
+
+def test_parent_without_children() -> None:
+    """Nobody will ever release it, said once."""
+    assert told({"state": "waiting-children"}).endswith(
+        "it waits for children, but none is recorded, so nothing will release it."
+    )
+
+
+def test_job_of_a_schedule_that_is_gone() -> None:
+    """The job outlives its schedule; while the schedule is there nothing is said."""
+    job = {"state": "delayed", "scheduled_at": NOW + MINUTE, "schedule_id": "nightly"}
+    assert told(job).endswith("Its schedule nightly no longer exists.")
+    assert "no longer exists" not in told(job, schedules=[{"schedule_id": "nightly"}])
+
+
+def test_release_of_a_parent_as_early_flows_tell_it() -> None:
+    """BullMQ 1.16 to 1.24 wrote `active` for a parent that went to wait; after a real start it does not fit."""
+    event = {"event": "active", "at": NOW, "fields": {"prev": "waiting-children"}}
+    assert "The last that was heard" not in told({"state": "waiting"}, events=[event])
+    event = {"event": "active", "at": NOW, "fields": {"prev": "waiting"}}
+    assert "The last that was heard of it is the event active" in told({"state": "waiting"}, events=[event])
+
+
+def test_schedule_that_names_its_job() -> None:
+    """Before 1.86, and in Bull, only the schedule knows which job is its current one."""
+    row = {"schedule_id": "poll::::60000", "job_id": "48211"}
+    assert told({"state": "waiting"}, schedules=[row]).startswith(
+        "Added 2026-03-02 02:04:07 by schedule poll::::60000;"
+    )
+    assert " by schedule" not in told({"state": "waiting"}, schedules=[{**row, "job_id": "1"}])

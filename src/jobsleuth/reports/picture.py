@@ -52,8 +52,8 @@ class Picture:
         places: its rows in `membership`, each with `size`, the number of entries of that structure, and `turn`, the
             number of entries up to it in the order in which a list or zset is taken from.
         holders: locks and leases on it, rows of `workers`.
-        parents: its parents with `state`, null where the parent is in no queue of the case; `via` names, comma
-            separated, where the link is recorded.
+        parents: its parents with `state`, null where the parent is in no queue of the case, and `has_record`; `via`
+            names, comma separated, where the link is recorded.
         children: likewise.
         links: other relations that name it.
         schedules: schedules that made it or will.
@@ -234,7 +234,8 @@ _PLACES = """
     order by decides_state desc, structure, position
 """
 _KIN = """
-    select {a}, r.{other}_namespace as namespace, r.{other}_queue as queue, r.{other}_id as job_id, r.via, j.state
+    select {a}, r.{other}_namespace as namespace, r.{other}_queue as queue, r.{other}_id as job_id, r.via, j.state,
+        j.has_record
     from relations r
     join asked a on r.evidence = a.evidence and r.db = a.db and r.{mine}_namespace = a.namespace
         and r.{mine}_queue = a.queue and r.{mine}_id = a.job_id

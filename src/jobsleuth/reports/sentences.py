@@ -94,7 +94,10 @@ def _beginning(picture: Picture) -> str:
         return "There is no record of this job: only its id is known"
     parts = []
     if job.get("created_at") is not None:
-        made = f" by schedule {job['schedule_id']}" if job.get("schedule_id") else ""
+        # Older releases note the schedule in no job; the schedule names its current one.
+        mine = (s["schedule_id"] for s in picture.schedules if s.get("job_id") == picture.ref.job_id)
+        maker = job.get("schedule_id") or next(mine, None)
+        made = f" by schedule {maker}" if maker else ""
         parts.append(f"added {moment(job['created_at'])}{made}")
     if job.get("started_at") is not None:
         holder = job.get("worker_name") or next((h["worker_id"] for h in picture.holders if h.get("worker_id")), None)
@@ -127,7 +130,9 @@ def now(picture: Picture) -> str:
     if state == "waiting-children":
         states = Counter(child["state"] or "gone" for child in picture.children)
         told = series([f"{n:,} {name}" for name, n in sorted(states.items())])
-        return f"it waits for its children ({told})" if told else "it waits for children, but none is recorded"
+        if not told:
+            return "it waits for children, but none is recorded, so nothing will release it"
+        return f"it waits for its children ({told})"
     if state in ("unknown", "stuck"):
         group = next((p["group"] for p in picture.places if p["structure"] == "group"), None)
         if group is not None:
@@ -170,6 +175,7 @@ def _more(picture: Picture) -> Iterator[str]:
         yield from _lock_oddities(picture)
         yield from _queue_holds(picture)
         yield from _kin(picture)
+        yield from _maker(picture)
         yield from _pins(picture)
         yield from _last_event(picture)
 
@@ -268,7 +274,9 @@ def _queue_holds(picture: Picture) -> Iterator[str]:
         yield f"Its queue is rate limited by hand for another {age(left)}."
     elif left > 0 and used and (most is None or used >= most):
         # Without a limit of the queue the worker has one, which is recorded nowhere.
-        yield f"Its queue has a rate limit: {used:,} started in the window that runs for another {age(left)}."
+        # Older releases count the attempt that was refused, too.
+        starts = number(used, "start")
+        yield f"Its queue has a rate limit: {starts} counted in the window that runs for another {age(left)}."
     cap, active = limits.get("concurrency"), dict(queue.get("counts") or {}).get("active") or 0
     if cap is not None and active >= cap:
         slots = "The one slot" if cap == 1 else f"All {cap:,} slots"
@@ -284,7 +292,7 @@ def _kin(picture: Picture) -> Iterator[str]:
         fatal = [c["job_id"] for c in picture.children if "unsuccessful" in str(c.get("via"))]
         if picture.children and not any(c.get("via") for c in picture.children):
             return
-        if not pending:
+        if picture.children and not pending:
             yield "None of them is pending, so nothing will release it."
         if gone:
             yield f"{_named(gone)} no longer exists, so nothing will release it."
@@ -297,12 +305,19 @@ def _kin(picture: Picture) -> Iterator[str]:
     for parent in picture.parents:
         state = parent.get("state")
         told = f"is {state}" if state is not None else "no longer exists"
-        yield f"Its parent {parent['job_id']} in {parent['namespace']}/{parent['queue']} {told}."
+        lost = ", but its record is gone" if state is not None and not parent.get("has_record") else ""
+        yield f"Its parent {parent['job_id']} in {parent['namespace']}/{parent['queue']} {told}{lost}."
 
 
 def _named(ids: list[str]) -> str:
     more = f" (and {len(ids) - 1:,} more)" if len(ids) > 1 else ""
     return f"Child {ids[0]}{more}"
+
+
+def _maker(picture: Picture) -> Iterator[str]:
+    made_by = picture.job.get("schedule_id")
+    if made_by and not any(s["schedule_id"] == made_by for s in picture.schedules):
+        yield f"Its schedule {made_by} no longer exists."
 
 
 def _pins(picture: Picture) -> Iterator[str]:
@@ -321,7 +336,9 @@ def _last_event(picture: Picture) -> Iterator[str]:
     if not moves:
         return
     last, state = moves[-1], picture.job.get("state")
-    if picture.job.get("has_record") and state in _STATE_OF_EVENT[last["event"]]:
+    # 1.16 to 1.24 call it `active` when a parent goes from its children to wait.
+    released = last["event"] == "active" and (last.get("fields") or {}).get("prev") == "waiting-children"
+    if picture.job.get("has_record") and state in _STATE_OF_EVENT["waiting" if released else last["event"]]:
         return
     when = f" {moment(last['at'])}" if last.get("at") is not None else ""
     yield f"The last that was heard of it is the event {last['event']}{when}."
