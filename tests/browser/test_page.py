@@ -57,6 +57,12 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return page_file(case, folder / "page.html")
 
 
+@pytest.fixture
+def alone(small_case: Case, tmp_path: Path) -> Path:
+    """Five errors of one check and a warning of another, all of one queue."""
+    return page_file(small_case, tmp_path / "page.html")
+
+
 def shown(page: Any) -> str:
     return str(page.inner_text("#f-count"))
 
@@ -110,14 +116,15 @@ def test_pages_of_findings_turn(opened: Opened, many: Path) -> None:
     assert page.is_disabled("#f-next")
 
 
-def test_a_card_leads_to_its_own_findings(opened: Opened, many: Path) -> None:
-    """The link of a card filters the table by its check and its queue."""
-    page = opened(many)
-    page.locator(".card .more a").first.click()
-    page.wait_for_function("document.getElementById('f-count').textContent.startsWith('500 of')")
-    assert page.evaluate(
-        "document.getElementById('f-check').value !== '' && document.getElementById('f-queue').value !== ''"
-    )
+def test_a_card_leads_to_its_own_findings(opened: Opened, many: Path, alone: Path) -> None:
+    """The link of a card filters the table by its check, and by its queue where it has only one: as many findings as
+    the case was made with."""
+    for file, told, one in ((many, "2,500 of 10,000 findings", False), (alone, "5 of 6 findings", True)):
+        page = opened(file)
+        page.locator(".card .more a").first.click()
+        settled(page, told)
+        assert page.evaluate("document.getElementById('f-check').value !== ''")
+        assert page.evaluate("document.getElementById('f-queue').value !== ''") is one
 
 
 def test_it_works_with_the_keyboard_alone(opened: Opened, small_case: Case, tmp_path: Path) -> None:
@@ -223,8 +230,40 @@ def test_it_prints(opened: Opened, small_case: Case, tmp_path: Path) -> None:
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not page.is_visible("#filters")
     assert not page.is_visible(".copy")
+    assert not page.is_visible("#f-next")
     assert page.is_visible("details.job .story")
     assert page.pdf()[:5] == b"%PDF-"
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A queue with jobs in every state and run times of minutes, hours and days: the widest row there is."""
+    folder = tmp_path_factory.mktemp("busy")
+    states = ("wait", "active", "delayed", "retry", "failed", "completed", "waiting-children", "unknown")
+    done = [
+        job("a-queue", str(n), state="completed", started_at=NOW - took, finished_at=NOW)
+        for n, took in enumerate((60_000, 36_000_000, 864_000_000))
+    ]
+    case = build(
+        folder / "case",
+        {
+            "queues": rows("queues", queue("a-queue", dict.fromkeys(states, 123_456), NOW - 60_000)),
+            "jobs": rows("jobs", *done),
+            "checks": rows("checks", check("MB001", findings=1)),
+            "findings": rows("findings", finding("MB001", "a-queue", "1")),
+        },
+    )
+    return page_file(case, folder / "page.html")
+
+
+@pytest.mark.parametrize(("media", "width"), [("screen", 1280), ("print", 720)])
+def test_the_table_of_queues_is_seen_whole(opened: Opened, busy: Path, media: str, width: int) -> None:
+    """On a laptop and on paper (A4 within its margins is 720 pixels wide) no column is cut off, however full."""
+    page = opened(busy, viewport={"width": width, "height": 800})
+    page.emulate_media(media=media)
+    for frame in page.locator(".scroll").all():
+        assert frame.evaluate("e => e.scrollWidth - e.clientWidth") <= 0, frame.inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_without_scripts_the_page_still_tells(opened: Opened, small_case: Case, tmp_path: Path) -> None:

@@ -83,7 +83,8 @@ def test_json_keeps_the_name_exactly(hostile_case: Case, fmt: str) -> None:
         ("explain ESC[2J", 2),
         ("check CASE --fail-on never", 0),
         ("check CASE --all --fail-on never", 0),
-        ("verify CASE", 1),
+        ("verify CASE", 0),
+        ("verify CASE --require-evidence", 1),
     ],
 )
 def test_no_command_prints_a_control_character(

@@ -262,3 +262,36 @@ def test_a_card_answers_what_is_asked_next(tmp_path: Path) -> None:
     assert "<dt>held by</dt><dd>worker-1 (and 1 more)</dd>" in text
     assert "<dt>heals</dt><dd>no (derived)</dd>" in text
     assert "<dt>run again</dt><dd>2 unsafe (ran, or may have), 1 safe (never started)</dd>" in text
+
+
+def test_texts_of_checks_read_as_texts(tmp_path: Path) -> None:
+    """Lines of a paragraph are one line, what stands between backticks is code, and neither can be markup."""
+    texts = [("Why it matters", "It is\nlate, as `due<b>` says.\n\nVery `late`")]
+    case = build(
+        tmp_path / "case",
+        {
+            "checks": rows("checks", {**check("MB001", findings=1), "texts": texts}),
+            "findings": rows("findings", finding("MB001", "q", "1")),
+        },
+    )
+    told = "<h4>Why it matters</h4><p>It is late, as <code>due&lt;b&gt;</code> says.</p><p>Very <code>late</code></p>"
+    assert told in rendered(case)
+
+
+def test_one_queue_in_two_databases_is_two_queues(tmp_path: Path) -> None:
+    """The same name in databases 0 and 7: rows, filter and links tell them apart; with one database none is named."""
+    second = {**queue("q", {"active": 1}), "db": 7}
+    both = {
+        "queues": rows("queues", queue("q", {"active": 1}), second),
+        "jobs": rows("jobs", job("q", "1"), {**job("q", "2"), "db": 7}),
+        "checks": rows("checks", check("MB001", findings=2)),
+        "findings": rows("findings", finding("MB001", "q", "1"), finding("MB001", "q", "2", db=7)),
+    }
+    text = rendered(build(tmp_path / "two", both))
+    data = json.loads(next(d for t, d in Page(text).inside if t == "script"))
+    assert data["places"] == ["bull/q (db 0)", "bull/q (db 7)"]
+    assert data["queue"] == [0, 1]
+    assert text.count('data-queue="bull/q (db 7)"') == 1
+    assert "<strong>2</strong> <span>bull/q (db 7)</span>" in text
+    alone = {name: table.slice(0, 1) for name, table in both.items()}
+    assert "(db " not in rendered(build(tmp_path / "one", alone))

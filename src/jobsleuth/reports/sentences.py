@@ -38,7 +38,8 @@ def story(picture: Picture) -> str:
     if job.get("has_record"):
         parts.append(now(picture))
     elif picture.places:
-        parts.append(f"{series(sorted({str(p['structure']) for p in picture.places}))} still names it")
+        structures = sorted({str(p["structure"]) for p in picture.places})
+        parts.append(f"{series(structures)} still {'names' if len(structures) == 1 else 'name'} it")
     text = "; ".join(p for p in parts if p) + "."
     sentences = [text[0].upper() + text[1:], *_more(picture)]
     claimed = job.get("claimed_state")

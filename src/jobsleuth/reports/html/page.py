@@ -16,6 +16,7 @@ from jobsleuth.reports.document import Document, EvidenceFact, QueueFact
 from jobsleuth.reports.findings import SEVERITIES
 from jobsleuth.reports.html.board import Board, QueueSignals, board
 from jobsleuth.reports.html.charts import charts, segments
+from jobsleuth.reports.html.named import which
 from jobsleuth.reports.html.suspects import Suspects, suspects
 from jobsleuth.reports.html.table import CERTAINTIES, FindingsTable, findings_table
 from jobsleuth.reports.verdict import coverage, explained, unable, verdict
@@ -244,8 +245,14 @@ def _part_of(document: Document, cause: Cause, part: Part) -> dict[str, Any]:
         "count": f"{part.count:,}",
         "place": cause.place,
         "message": part.message if cause.known else "",
-        "texts": [(heading, texts[heading].split("\n\n")) for heading in _TEXTS if texts.get(heading)],
+        "texts": [(heading, _paragraphs(texts[heading])) for heading in _TEXTS if texts.get(heading)],
     }
+
+
+def _paragraphs(text: str) -> list[list[tuple[str, bool]]]:
+    """Paragraphs of pieces; a piece that stood between backticks is code."""
+    paragraphs = (" ".join(paragraph.split()).split("`") for paragraph in text.split("\n\n"))
+    return [[(piece, nth % 2 == 1) for nth, piece in enumerate(pieces) if piece] for pieces in paragraphs]
 
 
 def _answers(cause: Cause) -> Iterator[tuple[str, str]]:
@@ -281,6 +288,7 @@ def _queue(document: Document, queue: QueueFact, numbers: Board, columns: list[s
     found = [(s, n) for s, n in queue.findings.items() if n]
     return {
         "place": queue.place,
+        "named": which(document)(queue.place, queue.evidence, queue.db),
         "notes": notes,
         "rects": segments(counts),
         "label": ", ".join(f"{n:,} {name}" for name, n in counts.items() if n) or "no jobs",

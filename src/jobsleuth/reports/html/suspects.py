@@ -8,6 +8,7 @@ from typing import Any
 from jobsleuth.case import Case
 from jobsleuth.reports.document import Document
 from jobsleuth.reports.findings import Finding
+from jobsleuth.reports.html.named import which
 from jobsleuth.reports.picture import JobRef, Picture, pictures
 from jobsleuth.reports.story import sections, story
 from jobsleuth.reports.words import number
@@ -64,7 +65,12 @@ def suspects(case: Case, document: Document, shown: int | None) -> Suspects:
         note += " Of payloads and results only size and digest are shown."
     if not read:
         note += " The case is too large for digests of payloads here; jobsleuth report makes them with --show-payload."
-    return Suspects([_section(p, a, shown) for p, a in zip(found, anchors.values(), strict=True)], refs, anchors, note)
+    named = which(document)
+    made = [
+        _section(p, a, shown, named(p.ref.place, p.ref.evidence, p.ref.db))
+        for p, a in zip(found, anchors.values(), strict=True)
+    ]
+    return Suspects(made, refs, anchors, note)
 
 
 def _key(finding: Finding) -> _Key:
@@ -87,13 +93,13 @@ def _stored(case: Case) -> int:
     return case.stored_bytes("jobs", ["payload"])
 
 
-def _section(picture: Picture, anchor: str, shown: int | None) -> dict[str, Any]:
+def _section(picture: Picture, anchor: str, shown: int | None, place: str) -> dict[str, Any]:
     severities = [row["severity"] for row in picture.findings]
     worst = next((s for s in ("error", "warning", "info") if s in severities), "info")
     return {
         "anchor": anchor,
         "job_id": picture.ref.job_id,
-        "place": picture.ref.place,
+        "place": place,
         "state": picture.job.get("state") or "unknown",
         "worst": worst,
         "story": story(picture),

@@ -9,6 +9,7 @@ from typing import Any
 
 from jobsleuth.reports.document import Document
 from jobsleuth.reports.findings import SEVERITIES, Finding
+from jobsleuth.reports.html.named import which
 from jobsleuth.reports.html.suspects import Suspects
 from jobsleuth.reports.words import number
 from jobsleuth.safetext import terminal
@@ -42,9 +43,10 @@ def findings_table(document: Document, suspects: Suspects) -> FindingsTable:
         name: [] for name in ("severity", "certainty", "check", "queue", "subject", "message", "anchors")
     }
     first: list[dict[str, Any]] = []
+    named = which(document)
     for finding in islice(document.findings, MOST):
         subject = terminal(_subject(finding), 300)
-        where = terminal(finding.place) or _NOWHERE
+        where = terminal(named(finding.place or _NOWHERE, finding.evidence, finding.db))
         message = terminal(finding.message)
         anchor = suspects.anchor(finding)
         columns["severity"].append(SEVERITIES.index(finding.severity))
