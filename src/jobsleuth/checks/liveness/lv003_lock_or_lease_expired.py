@@ -42,7 +42,7 @@ class LockOrLeaseExpired(Check):
     since = "0.1.0"
     versions = "Bull, BullMQ, Asynq 0.10+"
     impact = "were interrupted, or run on beyond the time their worker was given"
-    heals = "no sign of anybody who would recover it"
+    heals = "once a server of the queue runs: its recoverer takes it between 30 and 90 s after the end of the claim"
     needs_time = True
     parameters = {"recovery_starts_ms": 30_000, "recovery_ends_ms": 90_000, "clock_skew_ms": 2_000}
     absence = False
@@ -93,7 +93,17 @@ class LockOrLeaseExpired(Check):
             CASE
                 WHEN u.undecodable THEN 'no: recovery stops at its message, for every queue of the server that meets it'
                 WHEN u.job_id IS NOT NULL THEN 'no: no release recovers a task without a message'
+                WHEN l.dialect = 'asynq' AND l.ended_before_ms > $recovery_ends_ms + $clock_skew_ms
+                    THEN 'as soon as a server of the queue starts: its recoverer looks at once'
+                WHEN l.dialect = 'asynq' THEN NULL
+                WHEN c.queue IS NOT NULL THEN 'at the second stalled check from now, within 60 s unless configured'
+                ELSE 'only once a worker of the queue makes stalled checks'
             END AS heals,
+            CASE
+                WHEN l.dialect = 'asynq' AND u.job_id IS NULL
+                    AND l.ended_before_ms <= $recovery_ends_ms + $clock_skew_ms
+                    THEN l.valid_until + to_milliseconds($recovery_ends_ms)
+            END AS heals_at,
             CASE
                 WHEN l.dialect <> 'asynq' THEN 'lock'
                 WHEN l.key LIKE '%deadlines' THEN 'deadline'

@@ -14,7 +14,8 @@ class ActiveWithoutWorker(Check):
     information.
 
     Why it matters
-    Whoever took the task is gone: the work stopped at an unknown point. `heals_at` tells when recovery may begin.
+    Whoever took the task is gone: the work stopped at an unknown point. By `heals_at` a running server has recovered
+    it.
 
     How it comes about
     The server was killed or lost its connection; the answer to its pop was lost on the way.
@@ -37,11 +38,11 @@ class ActiveWithoutWorker(Check):
     since = "0.1.0"
     versions = "Asynq 0.10+"
     impact = "are active with nobody at work on them, and wait for recovery"
-    heals = "when its lease (up to 0.21 its deadline) has run out and a server of the queue runs"
+    heals = "30 to 90 s after the end of its lease (up to 0.21 its deadline), if a server of the queue runs then"
     basis = "derived"
     dialects = ("asynq",)
     needs_time = True
-    parameters = {"beat_ms": 5_000, "clock_skew_ms": 2_000}
+    parameters = {"beat_ms": 5_000, "recovery_ends_ms": 90_000, "clock_skew_ms": 2_000}
     needs = {
         "membership": (
             "dialect",
@@ -96,7 +97,7 @@ class ActiveWithoutWorker(Check):
             SELECT dialect, namespace, queue, evidence, db, coalesce(limits['servers'], 0) AS servers FROM queues
         )
         SELECT dialect, namespace, queue, job_id, l.key, evidence, db, l.valid_until, s.servers,
-            l.valid_until AS heals_at,
+            l.valid_until + to_milliseconds($recovery_ends_ms) AS heals_at,
             CASE WHEN l.modern THEN 'warning' ELSE 'info' END AS severity,
             CASE WHEN l.modern THEN l.valid_until - INTERVAL 30 SECOND END AS since_from,
             CASE WHEN l.modern THEN 'its last heartbeat' END AS since_why,
