@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from jobsleuth.case import Case
 from jobsleuth.pipeline import AnalyzeOptions, analyze
 from jobsleuth.reports import timelines
+from tests.conftest import RedisServer
 from tests.sources.commands import packed, text
 
 FIXTURES = sorted((Path(__file__).parents[2] / "fixtures" / "aof").glob("*/story.json"))
@@ -142,6 +144,35 @@ def test_until_there_are_no_later_moves(lived: tuple[Case, dict[str, Any], Path]
     expected = [row for row in moves(case) if row["at"].timestamp() * 1000 <= until_ms]
     assert moves(half) == expected
     assert half.manifest.evidence[0].as_of_ms == until_ms
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("preamble", ["yes", "no"])
+def test_what_a_rewrite_puts_there_is_no_move(preamble: str, tmp_path: Path) -> None:
+    """A server that rewrites its file says anew what is there, in a snapshot or as commands. Nobody moved a job then:
+    the moves are those that came after, and the keys are all there."""
+    (tmp_path / "s").mkdir()
+    server = RedisServer(
+        tmp_path / "s", "--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble", preamble
+    )
+    try:
+        client = server.client()
+        client.hset("bull:q:meta", "version", "bullmq:5.1.0")
+        for job_id in ("1", "2"):
+            client.hset(f"bull:q:{job_id}", mapping={"name": "n", "data": "{}", "opts": "{}", "timestamp": 1})
+            client.lpush("bull:q:wait", job_id)
+        client.bgrewriteaof()
+        while (
+            client.info("persistence")["aof_rewrite_in_progress"] or client.info("persistence")["aof_rewrite_scheduled"]
+        ):
+            time.sleep(0.05)
+        client.rpoplpush("bull:q:wait", "bull:q:active")
+    finally:
+        server.stop()
+    case = analyze([tmp_path / "s" / "appendonlydir"], tmp_path / "case", AnalyzeOptions())
+    told = [(row["job_id"], row["from_structure"], row["to_structure"], row["command"]) for row in moves(case)]
+    assert told == [("1", "wait", "active", "RPOPLPUSH")]
+    assert {row["job_id"]: row["state"] for row in case.arrow("jobs").to_pylist()} == {"1": "active", "2": "waiting"}
 
 
 def test_a_snapshot_has_none(tmp_path: Path) -> None:

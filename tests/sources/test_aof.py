@@ -6,6 +6,8 @@ import base64
 import gzip
 import importlib.util
 import json
+import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -17,7 +19,7 @@ import pytest
 import redis
 
 from jobsleuth.errors import EvidenceError, UsageError
-from jobsleuth.sources import ReadOptions, open_keyspace, snapshot, write_keyspace
+from jobsleuth.sources import ReadOptions, SpoolOptions, open_keyspace, snapshot, write_keyspace
 from tests.conftest import RedisServer
 from tests.sources.commands import Maker, packed, text
 
@@ -331,6 +333,29 @@ def test_until_a_moment(tmp_path: Path) -> None:
             assert keyspace.as_of.source == ("annotation" if last else "until")
     with snapshot(file) as source, open_keyspace(source) as keyspace:
         assert (keyspace.as_of.ms, keyspace.as_of.atomic) == (1_700_000_004_000, True)
+
+
+def test_a_place_before_the_first_time(tmp_path: Path) -> None:
+    """With a place and a moment what is reached first counts: before the first note nothing is known to be too late."""
+    file = tmp_path / "appendonly.aof"
+    first = packed([text("SELECT", 0), text("SET", "early", "1")])
+    file.write_bytes(first + timed())
+    options = ReadOptions(until_ms=1_700_000_003_000, until_offset=(None, len(first)))
+    with snapshot(file) as source, open_keyspace(source, options) as keyspace:
+        assert keyspace.keys.column("key").to_pylist() == [b"early"]
+        assert keyspace.as_of.ms is None
+
+
+def test_moves_fill_no_disk(tmp_path: Path) -> None:
+    """Moves go to a temporary file, too, which ends at the size that is allowed: one sentence of the file says it."""
+    file = tmp_path / "appendonly.aof"
+    commands = [text("SELECT", 0), *(text("RPUSH", f"l{n}", os.urandom(8)) for n in range(70_000)), text("FLUSHALL")]
+    file.write_bytes(packed([*commands, text("SET", "s", "1"), text("DEL", "s")]))
+    options = ReadOptions(moves=True, spool=SpoolOptions(max_bytes=100_000))
+    with pytest.raises(EvidenceError) as caught, snapshot(file) as source, open_keyspace(source, options):
+        pass
+    assert caught.value.file == str(file)
+    assert re.fullmatch(r"unfolds to [0-9,]+ bytes or more, and --max-spool-bytes allows 100,000", caught.value.message)
 
 
 def test_until_needs_times(tmp_path: Path) -> None:

@@ -109,6 +109,48 @@ def test_redis_dump(tmp_path: Path) -> None:
     assert told == {"loss_expiry": 1, "keys_vanished": 1, "loss_binary": None}
 
 
+NPM_JSON = (
+    b'{"bin":{"type":"string","value":"\xef\xbf\xbd\\u0000"},"h":{"type":"hash","value":{"f":"v","g":""},"ttl":3000},'
+    b'"l":{"type":"list","value":["b","a","b"]},"s":{"type":"string","value":"it\'s \\"\xc3\xa9\\""},'
+    b'"t":{"type":"set","value":["x","y"]},"z":{"type":"zset","value":[[2,"half"],[1796043449,"m"],[null,"last"]]}}'
+)
+NPM_LINES = (
+    b"SET     bin '\xef\xbf\xbd\x00'\nDEL     h\nHMSET   h f v g ''\nEXPIRE  h 2999\nDEL     l\nRPUSH   l b a b\n"
+    b"SET     s 'it\\'s \"\xc3\xa9\"'\nDEL     t\nSADD    t y x\nDEL     z\n"
+    b"ZADD    z '2.5' half 1796043449 m inf last\n"
+)
+"""What redis-dump 0.1.10 of npm printed of a server with these keys, `bin` being the bytes ff 00."""
+
+
+@pytest.mark.parametrize(
+    ("content", "format", "scores", "losses"),
+    [
+        (NPM_JSON, "redis-dump-npm", ["0", "2", "1796043449"], {"loss_scores", "loss_database"}),
+        (NPM_LINES, "resp", ["2.5", "1796043449", "inf"], {"loss_types"}),
+    ],
+    ids=["json", "commands"],
+)
+def test_redis_dump_of_npm(content: bytes, format: str, scores: list[str], losses: set[str], tmp_path: Path) -> None:
+    """Another tool of that name, in both its forms: values as they were put in, but for what the form cannot hold."""
+    export = tmp_path / "dump"
+    export.write_bytes(content)
+    lines = lines_of(export, tmp_path)
+    got = {key.decode(): (line["type"], ordered(line)) for (_, key), line in lines.items()}
+    assert sorted(float(score) for _, score in lines[0, b"z"]["value"]) == sorted(map(float, scores))
+    assert {key: value for key, value in got.items() if key != "z"} == {
+        "bin": ("string", b"\xef\xbf\xbd\x00"),
+        "h": ("hash", [(b"f", b"v"), (b"g", b"")]),
+        "l": ("list", [b"b", b"a", b"b"]),
+        "s": ("string", 'it\'s "\u00e9"'.encode()),
+        "t": ("set", [b"x", b"y"]),
+    }
+    facts, told, as_of = facts_of(export)
+    assert (facts.format, as_of.ms, as_of.atomic) == (format, None, False)
+    expiry = "loss_expiry" if format == "redis-dump-npm" else "expiry_unknown"
+    assert set(told) == {expiry, "loss_binary", *losses}
+    assert told[expiry] == 1
+
+
 def test_losses_are_in_the_manifest(tmp_path: Path) -> None:
     """An analyst who opens the case learns what the export could not hold."""
     export = tmp_path / "dump.json"
@@ -191,6 +233,36 @@ class TestRdbtools:
         kinds = {line["type"] for line in direct.values()}
         assert ("loss_types" in told) is bool(kinds & {"list", "set"})
         assert ("loss_types_guessed" in told) is (guessed or "zset" in kinds)
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("rdbtools") is None, reason="rdbtools is absent: NOTHING it wrote was read"
+)
+def test_small_sorted_sets_of_rdbtools(tmp_path: Path) -> None:
+    """Of a sorted set that a server keeps small, rdbtools prints whole scores like numbers of a hash. What is as large
+    as a moment is a score, which keeps the jobs that wait for one; that it was guessed is told."""
+    from rdbtools import callbacks
+
+    stream = io.BytesIO()
+    made = callbacks.JSONCallback(stream, string_escape=None)
+    made.start_rdb()
+    made.start_database(0)
+    for key, scores in ((b"due", [1796043449, 1796043449000]), (b"mixed", [1, 2.5]), (b"small", [1, 10000])):
+        made.start_sorted_set(key, len(scores), None, {})
+        for nth, score in enumerate(scores):
+            made.zadd(key, score, b"m%d" % nth)
+        made.end_sorted_set(key)
+    made.end_database(0)
+    made.end_rdb()
+    export = tmp_path / "rdbtools.json"
+    export.write_bytes(stream.getvalue())
+    got = {key: (line["type"], ordered(line)) for (_, key), line in lines_of(export, tmp_path).items()}
+    assert got == {
+        b"due": ("zset", [(b"m0", 1796043449.0), (b"m1", 1796043449000.0)]),
+        b"mixed": ("zset", [(b"m0", 1.0), (b"m1", 2.5)]),
+        b"small": ("hash", [(b"m0", b"1"), (b"m1", b"10000")]),
+    }
+    assert facts_of(export)[1]["loss_types_guessed"] == 3
 
 
 def ordered(line: dict[str, Any]) -> Any:

@@ -9,8 +9,8 @@ use arrow_array::{ArrayRef, DictionaryArray, Int8Array, RecordBatch, StringArray
 use arrow_schema::{DataType, Field, Schema};
 use jobsleuth_columns::{FaultFacts, escaped};
 use jobsleuth_formats::{self as formats, Encoding};
-use jobsleuth_spool::{Export, Ledger, Reading, Writer, read_foreign, read_ndjson};
-use pyo3::exceptions::PyRuntimeError;
+use jobsleuth_spool::{Export, Layout, Ledger, Reading, Writer, read_foreign, read_ndjson};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde_json::json;
 
@@ -120,21 +120,27 @@ pub fn close_spool(writer: Writer<&File>) -> PyResult<()> {
     close().map_err(|error: formats::Error| fault(&error))
 }
 
-/// Writes the JSON export of another tool in the file `path` as a snapshot to the file `spool`. `records`: each object of
-/// it names a key and its type; else it holds keys and values only.
+/// Writes the JSON export of another tool in the file `path` as a snapshot to the file `spool`. `layout` is `records`,
+/// `typed` or `bare`, see [`Layout`].
 #[pyfunction]
-#[pyo3(signature = (path, spool, records, salvage, max_value_bytes, max_spool_bytes, progress))]
+#[pyo3(signature = (path, spool, layout, salvage, max_value_bytes, max_spool_bytes, progress))]
 #[allow(clippy::too_many_arguments)]
 pub fn convert_foreign(
     py: Python<'_>,
     path: PathBuf,
     spool: PathBuf,
-    records: bool,
+    layout: &str,
     salvage: bool,
     max_value_bytes: u64,
     max_spool_bytes: u64,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Conversion> {
+    let layout = match layout {
+        "records" => Layout::Records,
+        "typed" => Layout::Typed,
+        "bare" => Layout::Bare,
+        _ => return Err(PyValueError::new_err(format!("no layout: {layout}"))),
+    };
     let mut raised = None;
     let outcome = py.detach(|| {
         let file = File::open(path).map_err(not_opened)?;
@@ -147,7 +153,7 @@ pub fn convert_foreign(
         let to = open_spool(&spool)?;
         let mut writer = Writer::new(&to, RDB_VERSION, max_spool_bytes);
         let reading = Reading { salvage, max_value_bytes };
-        let export = read_foreign(&file, &mut writer, records, reading, &mut report);
+        let export = read_foreign(&file, &mut writer, layout, reading, &mut report);
         let export = export.map_err(|error| fault(&error))?;
         close_spool(writer)?;
         let info = json!({

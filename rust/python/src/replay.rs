@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::builder::{BinaryBuilder, Int32Builder, Int64Builder, StringDictionaryBuilder, UInt64Builder};
 use arrow_array::types::Int32Type;
@@ -23,9 +23,9 @@ use crate::interrupted;
 /// Rows of a batch of moves.
 const BATCH: usize = 1 << 16;
 
-/// Replays the files of commands `parts` (path and name, in order) and writes what the keyspace was in the end as a
-/// snapshot to the file `spool`. With `moves`, that is called with batches of every change on the way, and every key
-/// that ever was is written to the file `history`.
+/// Replays the files of commands `parts` (path, name, and whether it is a base, in order) and writes what the keyspace
+/// was in the end as a snapshot to the file `spool`. With `moves`, that is called with batches of every change on the
+/// way, and every key that ever was is written to the file `history`.
 #[pyfunction]
 #[pyo3(signature = (
     parts, spool, salvage, inline, until_ms, until_offset, max_value_bytes, max_spool_bytes, history, moves, progress
@@ -33,7 +33,7 @@ const BATCH: usize = 1 << 16;
 #[allow(clippy::too_many_arguments)]
 pub fn replay_commands(
     py: Python<'_>,
-    parts: Vec<(PathBuf, String)>,
+    parts: Vec<(PathBuf, String, bool)>,
     spool: PathBuf,
     salvage: bool,
     inline: bool,
@@ -46,10 +46,11 @@ pub fn replay_commands(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Conversion> {
     let mut raised = None;
+    let refused = Arc::new(Mutex::new(None));
     let outcome = py.detach(|| {
         let mut files = Vec::new();
-        for (path, name) in parts {
-            files.push(Part { name, file: File::open(path).map_err(not_opened)? });
+        for (path, name, base) in parts {
+            files.push(Part { name, file: File::open(path).map_err(not_opened)?, base });
         }
         let mut report = |done: u64, total: u64| {
             interrupted(&mut raised, |py| match &progress {
@@ -59,7 +60,7 @@ pub fn replay_commands(
         };
         let mut space = Space::default();
         if let Some(moves) = moves {
-            space.watch(Box::new(Recorder::new(moves)));
+            space.watch(Box::new(Recorder::new(moves, Arc::clone(&refused))));
         }
         let options = Options { salvage, max_value_bytes, until_ms, until_offset, inline };
         let replayed = replay(&files, &mut space, options, &mut report);
@@ -76,10 +77,17 @@ pub fn replay_commands(
         let info = facts(&replayed, &files, space.len()).to_string();
         Ok(Conversion::new(info, Ledger::default()))
     });
-    match raised {
+    match raised.or(taken(&refused)) {
         Some(error) => Err(error),
         None => outcome,
     }
+}
+
+/// What the taker of moves raised, since no native code can carry it.
+type Refusal = Arc<Mutex<Option<PyErr>>>;
+
+fn taken(refused: &Refusal) -> Option<PyErr> {
+    refused.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 fn facts(report: &Report, parts: &[Part], keys: u64) -> serde_json::Value {
@@ -115,6 +123,7 @@ fn facts(report: &Report, parts: &[Part], keys: u64) -> serde_json::Value {
 /// Hands changes over in batches.
 struct Recorder {
     give: Py<PyAny>,
+    refused: Refusal,
     schema: SchemaRef,
     rows: usize,
     db: Int64Builder,
@@ -131,7 +140,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn new(give: Py<PyAny>) -> Self {
+    fn new(give: Py<PyAny>, refused: Refusal) -> Self {
         let word = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
         let schema = Arc::new(Schema::new(vec![
             Field::new("db", DataType::Int64, false),
@@ -148,6 +157,7 @@ impl Recorder {
         ]));
         Recorder {
             give,
+            refused,
             schema,
             rows: 0,
             db: Int64Builder::new(),
@@ -189,8 +199,10 @@ impl Recorder {
         let batch = self.batch().map_err(std::io::Error::other)?;
         let stream = ArrowStream::of_batches(&self.schema, vec![batch]);
         let given = Python::attach(|py| self.give.call1(py, (stream,)).map(drop));
-        // The message is kept; that it was an error of Python's, too, matters to nobody.
-        given.map_err(|error| formats::Error::from(std::io::Error::other(error.to_string())))
+        given.map_err(|error| {
+            *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            formats::Error::from(std::io::Error::other("stopped by the caller"))
+        })
     }
 }
 

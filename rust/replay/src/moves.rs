@@ -87,7 +87,7 @@ const ALL_BYTES: usize = 64 << 20;
 impl Graves {
     pub fn bury(&mut self, db: u64, key: &[u8], value: &Value) {
         let kind = value.kind();
-        let size = size_of(value);
+        let size = value.bytes();
         let kept = self.graves.get(&(db, key.into())).is_some_and(|(_, value)| value.is_some());
         let wanted = size <= VALUE_BYTES && (kept || self.room_for(key, size));
         self.graves.insert((db, key.into()), (kind, wanted.then(|| value.clone())));
@@ -121,22 +121,6 @@ fn shape(key: &[u8]) -> Vec<u8> {
         }
     }
     out
-}
-
-/// About what a value takes.
-fn size_of(value: &Value) -> usize {
-    match value {
-        Value::String(bytes) => bytes.len(),
-        Value::List(items) => items.iter().map(|item| item.len() + 16).sum(),
-        Value::Set(members) => members.iter().map(|member| member.len() + 16).sum(),
-        Value::Zset(zset) => zset.iter().map(|(member, _)| member.len() + 24).sum(),
-        Value::Hash(fields) => fields.iter().map(|(name, field)| name.len() + field.value.len() + 32).sum(),
-        Value::Stream(stream) => {
-            let of = |fields: &Vec<(Bytes, Bytes)>| fields.iter().map(|(f, v)| f.len() + v.len()).sum::<usize>() + 32;
-            stream.entries.values().map(of).sum()
-        }
-        _ => 64,
-    }
 }
 
 #[cfg(test)]

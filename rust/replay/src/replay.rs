@@ -17,6 +17,8 @@ use crate::space::{Entry, Refused, Space};
 pub struct Part {
     pub name: String,
     pub file: File,
+    /// It holds what was there when it was written, be it as commands, and not what happened.
+    pub base: bool,
 }
 
 /// How to replay.
@@ -71,6 +73,9 @@ pub struct Report {
 const STEP: u64 = 8 << 20;
 /// Why a command has no effect that no table here has.
 const UNKNOWN: &str = "it is not known";
+/// Commands may make this much more than they bring, or so many times the size of all files.
+const ROOM: u64 = 1 << 30;
+const ROOM_TIMES: u64 = 16;
 /// Most names of unknown commands that are told apart.
 const MAX_NAMES: usize = 1000;
 
@@ -89,6 +94,8 @@ pub fn replay(
     for part in parts {
         total += part.file.metadata()?.len();
     }
+    let room = total.saturating_mul(ROOM_TIMES).max(ROOM);
+    space.allow(usize::try_from(room).unwrap_or(usize::MAX));
     let mut run = Run {
         space,
         options,
@@ -127,6 +134,7 @@ pub fn replay(
         }
         run.part = number;
         let last = number + 1 == parts.len();
+        run.space.restore(part.base);
         match run.file(part, last) {
             Ok(Stop::End) => {}
             Ok(stop) => {
@@ -215,7 +223,7 @@ impl Run<'_> {
                     let (db, key, expire_at_ms) = (entry.db, entry.key.to_vec(), entry.expire_at_ms);
                     let mut builder = Builder::new(entry.kind);
                     walker.decode_value(&mut builder)?;
-                    self.space.load(db, &key, Entry { value: builder.finish(), expire_at_ms });
+                    self.space.load(db, &key, Entry::new(builder.finish(), expire_at_ms));
                 }
                 Item::End(Checksum::Mismatch { stored, computed }) => {
                     let error = Error::new(walker.offset().saturating_sub(8), ErrorKind::Checksum { stored, computed });

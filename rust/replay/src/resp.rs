@@ -64,7 +64,7 @@ pub struct Commands<I> {
     inline: bool,
 }
 
-/// Longest line that announces a number, and longest note or line of words.
+/// Longest line that announces a number, and longest note.
 const MAX_NUMBER: usize = 32;
 const MAX_LINE: usize = 64 << 10;
 /// More arguments than any client sends.
@@ -105,7 +105,8 @@ impl<I: Input> Commands<I> {
                 }
                 Some(b'\r' | b'\n') if self.inline => self.input.consume(1),
                 Some(_) if self.inline => {
-                    let line = self.line(MAX_LINE, "a line that does not end")?;
+                    let most = usize::try_from(self.max_value_bytes).unwrap_or(usize::MAX);
+                    let line = self.line(most, "a line that does not end")?;
                     words(&line, args).map_err(|what| Error::corrupt(at, what))?;
                     if !args.is_empty() {
                         return Ok(Some(Unit::Command));
@@ -217,7 +218,8 @@ pub(crate) fn number<N: std::str::FromStr>(digits: &[u8]) -> Option<N> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Splits a line as redis-cli does: words between spaces, quoted ones with escapes.
+/// Splits a line as redis-cli does: words between spaces, quoted ones with escapes. A quote inside a word is a byte of
+/// it, since exporters that quote only where there is a space write it so.
 fn words(line: &[u8], args: &mut Args) -> std::result::Result<(), &'static str> {
     let mut rest = line;
     loop {
@@ -227,12 +229,7 @@ fn words(line: &[u8], args: &mut Args) -> std::result::Result<(), &'static str> 
         match rest.split_first() {
             None => return Ok(()),
             Some((b'"', tail)) => rest = quoted(tail, args)?,
-            Some((b'\'', tail)) => {
-                let end = tail.iter().position(|&b| b == b'\'').ok_or("a word whose quotes do not end")?;
-                let (word, after) = tail.split_at(end);
-                args.bytes.extend_from_slice(word);
-                rest = after.get(1..).unwrap_or_default();
-            }
+            Some((b'\'', tail)) => rest = single_quoted(tail, args)?,
             Some(_) => {
                 let end = rest.iter().position(|&b| b == b' ' || b == b'\t').unwrap_or(rest.len());
                 let (word, after) = rest.split_at(end);
@@ -243,6 +240,24 @@ fn words(line: &[u8], args: &mut Args) -> std::result::Result<(), &'static str> 
         args.end();
         if !matches!(rest.first(), None | Some(b' ' | b'\t')) {
             return Err("a word that goes on behind its quotes");
+        }
+    }
+}
+
+/// Between single quotes only those are escaped.
+fn single_quoted<'a>(mut rest: &'a [u8], args: &mut Args) -> std::result::Result<&'a [u8], &'static str> {
+    loop {
+        match rest {
+            [b'\\', b'\'', tail @ ..] => {
+                args.bytes.push(b'\'');
+                rest = tail;
+            }
+            [b'\'', tail @ ..] => return Ok(tail),
+            [byte, tail @ ..] => {
+                args.bytes.push(*byte);
+                rest = tail;
+            }
+            [] => return Err("a word whose quotes do not end"),
         }
     }
 }
@@ -320,9 +335,11 @@ mod tests {
     /// Lines of words, as `redis-cli --pipe` takes them.
     #[test]
     fn words_are_split_as_redis_cli_does() {
-        let found = all(b"SET a  \"b\\x41\\n\\\"\"\n\nSET 'x y' z\r\n", true).unwrap();
+        let found = all(b"SET a  \"b\\x41\\n\\\"\"\n\nSET 'x y' z\r\nSET 'it\\'s \\n' {\"a\":1}\n", true).unwrap();
         assert_eq!(found[0], [b"SET".to_vec(), b"a".to_vec(), b"bA\n\"".to_vec()]);
         assert_eq!(found[1], [b"SET".to_vec(), b"x y".to_vec(), b"z".to_vec()]);
+        assert_eq!(found[2], [b"SET".to_vec(), b"it's \\n".to_vec(), b"{\"a\":1}".to_vec()]);
         assert!(all(b"SET \"a\n", true).is_err());
+        assert!(all(b"SET 'a\\'\n", true).is_err());
     }
 }

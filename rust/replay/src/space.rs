@@ -12,6 +12,14 @@ use crate::value::{Bytes, Field, Stream, Value, Zset};
 pub struct Entry {
     pub value: Value,
     pub expire_at_ms: Option<i64>,
+    /// About how many bytes of the value no file brought: commands made them.
+    made: usize,
+}
+
+impl Entry {
+    pub fn new(value: Value, expire_at_ms: Option<i64>) -> Self {
+        Entry { value, expire_at_ms, made: 0 }
+    }
 }
 
 /// Why a command has no effect.
@@ -31,6 +39,8 @@ pub enum Refused {
     Random,
     /// A payload that cannot be read.
     Payload,
+    /// It makes more out of little than there is room for.
+    Room,
 }
 
 impl Refused {
@@ -43,6 +53,7 @@ impl Refused {
             Refused::Unknown => "what it brings is of an unknown type",
             Refused::Random => "it takes elements at random",
             Refused::Payload => "its payload cannot be read",
+            Refused::Room => "a few bytes would have become more than there is room for",
         }
     }
 }
@@ -55,26 +66,38 @@ pub type Outcome = Result<(), Refused>;
 pub struct Space {
     dbs: BTreeMap<u64, HashMap<Bytes, Entry>>,
     log: Log,
+    /// Bytes that commands made, and how many those may be.
+    made: usize,
+    room: usize,
 }
 
 /// Tells the changes on.
 #[derive(Default)]
 struct Log {
     witness: Option<Box<dyn Witness>>,
+    /// What happens is no change.
+    restoring: bool,
     graves: Graves,
     cause: Cause,
     failed: Option<Error>,
 }
 
 impl Log {
+    fn is_watched(&self) -> bool {
+        self.witness.is_some() && !self.restoring
+    }
+
     fn tell(&mut self, db: u64, key: &[u8], kind: Kind, member: Option<&[u8]>, change: Change) {
+        if self.restoring {
+            return;
+        }
         if let (Some(witness), None) = (&mut self.witness, &self.failed) {
             self.failed = witness.saw(&Move { db, key, kind, member, change, cause: &self.cause }).err();
         }
     }
 
     fn tell_all(&mut self, db: u64, key: &[u8], value: &Value, change: Change) {
-        if self.witness.is_some() {
+        if self.is_watched() {
             for member in value.members() {
                 self.tell(db, key, value.kind(), Some(&member), change);
             }
@@ -83,7 +106,7 @@ impl Log {
 
     fn bury(&mut self, db: u64, key: &[u8], value: &Value) {
         self.tell(db, key, value.kind(), None, Change::Deleted);
-        if self.witness.is_some() {
+        if self.is_watched() {
             self.graves.bury(db, key, value);
         }
     }
@@ -117,8 +140,39 @@ impl Space {
         self.log.witness = Some(witness);
     }
 
-    pub fn is_watched(&self) -> bool {
-        self.log.witness.is_some()
+    /// Whether the commands to come only put there what was there before: that is told to nobody.
+    pub fn restore(&mut self, restoring: bool) {
+        self.log.restoring = restoring;
+    }
+
+    /// Allows commands to make so many bytes more than they bring.
+    pub fn allow(&mut self, room: usize) {
+        self.room = room;
+    }
+
+    /// Whether a command may make so many bytes more. A server has room for half a gigabyte of zeros from forty bytes;
+    /// a file made to fill the memory has a thousand of those.
+    ///
+    /// # Errors
+    /// It may not.
+    pub fn has_room(&self, bytes: usize) -> Outcome {
+        if self.made.saturating_add(bytes) <= self.room { Ok(()) } else { Err(Refused::Room) }
+    }
+
+    /// The same for a value in place of that of a key, which gives its room back.
+    ///
+    /// # Errors
+    /// It may not.
+    pub fn has_room_at(&self, db: u64, key: &[u8], bytes: usize) -> Outcome {
+        self.has_room(bytes.saturating_sub(self.get(db, key).map_or(0, |old| old.made)))
+    }
+
+    /// The value of a key has got so many bytes that no file brought.
+    pub fn grown(&mut self, db: u64, key: &[u8], bytes: usize) {
+        if let Some(entry) = self.get_mut(db, key) {
+            entry.made = entry.made.saturating_add(bytes);
+            self.made = self.made.saturating_add(bytes);
+        }
     }
 
     /// The command that causes the changes to come.
@@ -158,9 +212,9 @@ impl Space {
         if !keys.contains_key(key) {
             let value = make();
             self.log.tell(db, key, value.kind(), None, Change::Created);
-            keys.insert(key.into(), Entry { value, expire_at_ms: None });
+            keys.insert(key.into(), Entry::new(value, None));
         }
-        &mut keys.entry(key.into()).or_insert_with(|| Entry { value: Value::Opaque(0), expire_at_ms: None }).value
+        &mut keys.entry(key.into()).or_insert_with(|| Entry::new(Value::Opaque(0), None)).value
     }
 
     pub fn get(&self, db: u64, key: &[u8]) -> Option<&Entry> {
@@ -198,6 +252,7 @@ impl Space {
     /// Takes a key out, members and all, to be put elsewhere or buried.
     fn take(&mut self, db: u64, key: &[u8]) -> Option<Entry> {
         let entry = self.dbs.get_mut(&db)?.remove(key)?;
+        self.made = self.made.saturating_sub(entry.made);
         self.log.tell_all(db, key, &entry.value, Change::Removed);
         Some(entry)
     }
@@ -216,16 +271,23 @@ impl Space {
             None => self.log.tell(db, key, kind, None, Change::Created),
         }
         self.log.tell_all(db, key, &entry.value, Change::Added);
+        self.made = self.made.saturating_add(entry.made);
         self.dbs.entry(db).or_default().insert(key.into(), entry);
     }
 
-    /// Puts a collection under a key; an empty one removes the key.
-    pub fn put_collection(&mut self, db: u64, key: &[u8], value: Value) {
-        if value.is_gone() {
+    /// Puts a value that was made of others; an empty collection removes the key.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub fn put_made(&mut self, db: u64, key: &[u8], mut entry: Entry) -> Outcome {
+        if entry.value.is_gone() {
             self.delete(db, key);
-        } else {
-            self.put(db, key, Entry { value, expire_at_ms: None });
+            return Ok(());
         }
+        entry.made = entry.value.bytes();
+        self.has_room_at(db, key, entry.made)?;
+        self.put(db, key, entry);
+        Ok(())
     }
 
     /// Puts a key as a snapshot has it: that is no change.
@@ -253,12 +315,13 @@ impl Space {
 
     /// Removes all keys of a database.
     pub fn flush(&mut self, db: u64) {
-        if self.is_watched() {
+        if self.log.is_watched() {
             for key in self.keys(db) {
                 self.delete(db, &key);
             }
         }
-        self.dbs.remove(&db);
+        let gone = self.dbs.remove(&db).unwrap_or_default();
+        self.made = self.made.saturating_sub(gone.values().map(|entry| entry.made).sum());
     }
 
     pub fn flush_all(&mut self) {
@@ -273,7 +336,7 @@ impl Space {
             return;
         }
         let (first, second) = (self.dbs.remove(&a).unwrap_or_default(), self.dbs.remove(&b).unwrap_or_default());
-        if self.is_watched() {
+        if self.log.is_watched() {
             for (from, to, keys) in [(a, b, &first), (b, a, &second)] {
                 let mut names: Vec<_> = keys.iter().collect();
                 names.sort_by_key(|(key, _)| *key);

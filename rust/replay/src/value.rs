@@ -51,6 +51,23 @@ impl Value {
         }
     }
 
+    /// About what it takes in memory.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Value::String(bytes) => bytes.len(),
+            Value::List(items) => items.iter().map(|item| item.len() + 16).sum(),
+            Value::Set(members) => members.iter().map(|member| member.len() + 16).sum(),
+            Value::Zset(zset) => zset.iter().map(|(member, _)| member.len() + 24).sum(),
+            Value::Hash(fields) => fields.iter().map(|(name, field)| name.len() + field.value.len() + 32).sum(),
+            Value::Stream(stream) => {
+                let of =
+                    |fields: &Vec<(Bytes, Bytes)>| fields.iter().map(|(f, v)| f.len() + v.len()).sum::<usize>() + 32;
+                stream.entries.values().map(of).sum()
+            }
+            _ => 64,
+        }
+    }
+
     /// The members of a structure that holds ids, in order.
     pub fn members(&self) -> Vec<Bytes> {
         match self {

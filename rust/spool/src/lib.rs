@@ -20,7 +20,7 @@ mod tee;
 mod values;
 mod writer;
 
-pub use foreign::{Foreign, Tool, read_foreign};
+pub use foreign::{Foreign, Layout, Tool, read_foreign};
 pub use ledger::{Ledger, Origin};
 pub use names::{encoding_named, kind_named, module_named};
 pub use ndjson::{Export, Reading, read_ndjson};

@@ -1,7 +1,7 @@
 """The native core: Redis formats to Arrow. Knows nothing about queues."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, final
+from typing import Literal, Protocol, final
 
 __all__ = [
     "ArrowStream",
@@ -91,21 +91,22 @@ def convert_ndjson(
 def convert_foreign(
     path: str,
     spool: str,
-    records: bool,
+    layout: Literal["records", "typed", "bare"],
     salvage: bool,
     max_value_bytes: int,
     max_spool_bytes: int,
     progress: Callable[[int, int], None] | None,
 ) -> Conversion:
-    """Writes another tool's JSON export as a snapshot into the existing file `spool`; with `records` each of its
-    objects names a key and its type. The JSON of the conversion names the `tool`.
+    """Writes another tool's JSON export as a snapshot into the existing file `spool`. Its layout: `records` that each
+    name a key and its type, one object of `typed` values, or `bare` keys and values. The JSON of the conversion names
+    the `tool`.
 
     Raises:
         Fault: no such export; damage, unless salvaged; `spool` would pass its size.
     """
 
 def replay_commands(
-    parts: Sequence[tuple[str, str]],
+    parts: Sequence[tuple[str, str, bool]],
     spool: str,
     salvage: bool,
     inline: bool,
@@ -117,8 +118,9 @@ def replay_commands(
     moves: Callable[[ArrowStream], None] | None,
     progress: Callable[[int, int], None] | None,
 ) -> Conversion:
-    """Replays files of commands (path and name, in order) and writes the keyspace in the end to the file `spool`. With
-    `moves`, that is called with batches of all changes, and every key that ever was is written to `history`.
+    """Replays files of commands (path, name, whether it is a base, in order) and writes the keyspace in the end to the
+    file `spool`. With `moves`, that is called with batches of all changes (a base's commands are none), and every key
+    that ever was is written to `history`.
 
     The JSON of the conversion: commands, replayed, transactions, library_commands, first_time_s, last_time_s, aux,
     functions, keys, names {command: count}, stop (end|time|offset|fault), end {part, offset}, warnings, fault.

@@ -96,8 +96,9 @@ def replayed(
         Fault: a fault in a file other than a cut at the very end.
         UsageError: it cannot be replayed up to the moment or place that is asked for.
     """
-    files = [(os.fspath(part.path), part.name) for part in source.parts[1:]] or [(os.fspath(source.path), source.shown)]
-    names = [name for _, name in files]
+    files = [(os.fspath(part.path), part.name, part.kind == "base") for part in source.parts[1:]]
+    files = files or [(os.fspath(source.path), source.shown, False)]
+    names = [name for _, name, _ in files]
     history = moves = None
     give: Callable[[_native.ArrowStream], None] | None = None
     writer = None
@@ -170,7 +171,7 @@ def _losses(told: dict[str, Any], source: Snapshot) -> list[dict[str, Any]]:
             "message": "exports as commands leave out streams, values of modules and times of hash fields",
         }
     ]
-    seconds = sum(told["names"].get(name, 0) for name in _SECONDS)
+    seconds = told["names"].get("EXPIREAT", 0)
     if seconds:
         losses.append({"kind": "loss_expiry", "message": "times of expiry are whole seconds", "count": seconds})
     if source.kind == "commands":
@@ -232,7 +233,7 @@ def _require_time(told: dict[str, Any], options: ReadOptions, source: Snapshot) 
             file=source.shown,
             hint="older evidence is needed: an earlier append-only file or snapshot",
         )
-    if told["first_time_s"] is None and told["stop"] != "time":
+    if told["first_time_s"] is None and told["stop"] not in ("time", "offset"):
         raise EvidenceError(
             "notes no times, so it cannot be replayed up to one",
             file=source.shown,

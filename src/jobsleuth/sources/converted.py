@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
+from typing import Literal
 
 import pyarrow as pa
 
@@ -19,11 +20,17 @@ from jobsleuth.errors import UsageError
 from jobsleuth.keyspace import AsOf, EvidenceFacts
 from jobsleuth.sources import _native
 from jobsleuth.sources.aof import History, part_facts, part_names, replayed
+from jobsleuth.sources.detect import EvidenceKind
 from jobsleuth.sources.rdb import RdbKeyspace, evidence_error
 from jobsleuth.sources.reading import PlainSnapshot, ReadOptions, remarks
 from jobsleuth.sources.spool import Snapshot, temporary
 
 _ORIGINS = ("offset", "nbytes", "encoding")
+_LAYOUTS: dict[EvidenceKind, Literal["records", "typed", "bare"]] = {
+    "records-json": "records",
+    "typed-json": "typed",
+    "bare-json": "bare",
+}
 
 
 class ConvertedKeyspace(RdbKeyspace):
@@ -75,11 +82,11 @@ def as_snapshot(
         try:
             if source.kind in ("aof", "commands"):
                 plain = replayed(source, target, options, stack, progress)
-            elif source.kind in ("records-json", "rdbtools-json"):
+            elif layout := _LAYOUTS.get(source.kind):
                 made = _native.convert_foreign(
                     os.fspath(source.path),
                     os.fspath(target.path),
-                    source.kind == "records-json",
+                    layout,
                     options.salvage,
                     options.max_value_bytes,
                     target.room,

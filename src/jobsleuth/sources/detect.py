@@ -21,7 +21,7 @@ _OTHER_KINDS: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"PAR1", "a Parquet file", "give the RDB file itself"),
 )
 
-EvidenceKind = Literal["rdb", "keyspace-ndjson", "aof", "commands", "records-json", "rdbtools-json"]
+EvidenceKind = Literal["rdb", "keyspace-ndjson", "aof", "commands", "records-json", "typed-json", "bare-json"]
 """Kinds of evidence that can be read.
 
 rdb              a snapshot, bare or in the frame of a replication stream
@@ -29,14 +29,18 @@ keyspace-ndjson  an export of version 1, see docs/formats.md
 aof              an append-only file, with a snapshot at its start or without, or a folder of several; also an export as
                  commands: only what is in it tells them apart
 commands         lines of plain words, as `redis-cli` takes them
-records-json     JSON objects that name key and type: redis-dump, RIOT
-rdbtools-json    JSON objects that hold keys and values
+records-json     JSON objects that each name a key and its type: redis-dump, RIOT
+typed-json       a JSON object of keys, each with an object that names its type: redis-dump of npm
+bare-json        JSON objects that hold nothing but keys and values: rdbtools
 """
 _KEYSPACE = b'"jobsleuth-keyspace"'
 _PREAMBLE = b"\x0caof-preamble\xc0\x01"
 """The AUX field of a snapshot that commands follow. (That of a base, `aof-base`, says nothing of the kind.)"""
-_LINE = re.compile(rb"(?i)(select|set|hset|hmset|rpush|sadd|zadd|expireat|expire|pexpireat|restore|del|flushall) \S")
+_LINE = re.compile(rb"(?i)(select|set|hset|hmset|rpush|sadd|zadd|expireat|expire|pexpireat|restore|del|flushall) +\S")
 _RECORD = re.compile(rb"\s*\[?\s*\{\s*\"(?:key|db)\"\s*:")
+_TYPED = re.compile(
+    rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{\s*"type"\s*:\s*"(?:string|list|set|zset|hash)"\s*,\s*"value"\s*:', re.DOTALL
+)
 _TTL = re.compile(rb"\"ttl\"\s*:")
 _OBJECTS = re.compile(rb"\s*\[\s*(?:\{|\])")
 _COMMAND = re.compile(rb"\*[0-9]{1,10}\r\n\$[0-9]{1,10}\r\n|#TS:[0-9]")
@@ -64,8 +68,10 @@ def evidence_kind(head: bytes, file: str, inside: str | None = None) -> Evidence
         return "keyspace-ndjson"
     if _RECORD.match(head) and _TTL.search(head):
         return "records-json"
+    if _TYPED.match(head):
+        return "typed-json"
     if _OBJECTS.match(head):
-        return "rdbtools-json"
+        return "bare-json"
     if _LINE.match(head):
         return "commands"
     again = recognise(head)
@@ -100,6 +106,7 @@ NAMES: dict[EvidenceKind, str] = {
     "aof": "an append-only file",
     "commands": "a file of commands",
     "records-json": "an export of redis-dump or RIOT",
-    "rdbtools-json": "a JSON export of rdbtools",
+    "typed-json": "an export of redis-dump",
+    "bare-json": "a JSON export of rdbtools",
 }
 """The kinds in words."""

@@ -16,17 +16,25 @@ pub fn setbit(c: &mut Call<'_>) -> Outcome {
         b"1" => true,
         _ => return Err(Refused::Arguments),
     };
-    set(c.space.string_or_new(c.db, key)?, bit, on);
+    set(widened(c, key, byte + 1)?, bit, on);
     Ok(())
 }
 
-/// Sets a bit, the string growing as needed.
-fn set(value: &mut Vec<u8>, bit: usize, on: bool) {
-    let byte = bit / 8;
-    if value.len() <= byte {
-        value.resize(byte + 1, 0);
+/// The string under a key, with so many bytes or more.
+fn widened<'s>(c: &'s mut Call<'_>, key: &[u8], len: usize) -> Result<&'s mut Vec<u8>, Refused> {
+    let made = len.saturating_sub(c.space.string(c.db, key)?.map_or(0, |value| value.len()));
+    c.space.has_room(made)?;
+    c.space.string_or_new(c.db, key)?;
+    c.space.grown(c.db, key, made);
+    let value = c.space.string_or_new(c.db, key)?;
+    if value.len() < len {
+        value.resize(len, 0);
     }
-    if let Some(place) = value.get_mut(byte) {
+    Ok(value)
+}
+
+fn set(value: &mut [u8], bit: usize, on: bool) {
+    if let Some(place) = value.get_mut(bit / 8) {
         let mask = 0x80 >> (bit % 8);
         if on { *place |= mask } else { *place &= !mask }
     }
@@ -39,12 +47,16 @@ fn get(value: &[u8], bit: usize) -> bool {
 pub fn bitop(c: &mut Call<'_>) -> Outcome {
     c.at_least(3)?;
     let (op, target) = (c.word(1).unwrap_or_default(), c.arg(2)?);
-    let mut sources = Vec::new();
+    let mut sources: Vec<&[u8]> = Vec::new();
     for key in c.args.from(3) {
-        sources.push(c.space.string(c.db, key)?.map(|value| value.clone()).unwrap_or_default());
+        sources.push(match c.space.get(c.db, key).map(|entry| &entry.value) {
+            None => b"",
+            Some(Value::String(value)) => value,
+            Some(_) => return Err(Refused::WrongType),
+        });
     }
-    let longest = sources.iter().map(Vec::len).max().unwrap_or(0);
-    let byte = |source: &Vec<u8>, i: usize| source.get(i).copied().unwrap_or(0);
+    let longest = sources.iter().map(|source| source.len()).max().unwrap_or(0);
+    let byte = |source: &[u8], i: usize| source.get(i).copied().unwrap_or(0);
     let all = |i: usize, f: fn(u8, u8) -> u8| sources.iter().map(|s| byte(s, i)).reduce(f).unwrap_or(0);
     let others = |i: usize| sources.iter().skip(1).map(|s| byte(s, i)).fold(0, |a, b| a | b);
     let first = |i: usize| sources.first().map_or(0, |s| byte(s, i));
@@ -70,10 +82,9 @@ pub fn bitop(c: &mut Call<'_>) -> Outcome {
     };
     if value.is_empty() {
         c.space.delete(c.db, target);
-    } else {
-        c.space.put(c.db, target, Entry { value: Value::String(value), expire_at_ms: None });
+        return Ok(());
     }
-    Ok(())
+    c.space.put_made(c.db, target, Entry::new(Value::String(value), None))
 }
 
 /// A whole number of some bits.
@@ -109,7 +120,7 @@ impl Width {
         if self.signed && raw > self.most() { raw - (1 << self.bits) } else { raw }
     }
 
-    fn write(self, value: &mut Vec<u8>, at: usize, n: i128) {
+    fn write(self, value: &mut [u8], at: usize, n: i128) {
         for i in 0..self.bits as usize {
             set(value, at + i, n >> (self.bits as usize - 1 - i) & 1 == 1);
         }
@@ -152,11 +163,8 @@ pub fn bitfield(c: &mut Call<'_>) -> Outcome {
         }
     }
     let Some(end) = writes.iter().map(|(_, width, at, ..)| at + width.bits as usize).max() else { return Ok(()) };
-    let value = c.space.string_or_new(c.db, key)?;
     // A server makes room first, whatever comes of the numbers.
-    if value.len() < end.div_ceil(8) {
-        value.resize(end.div_ceil(8), 0);
-    }
+    let value = widened(c, key, end.div_ceil(8))?;
     for (is_set, width, at, given, rule) in writes {
         let wanted = match (is_set, width.signed) {
             (true, true) => i128::from(given),

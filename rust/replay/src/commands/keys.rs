@@ -42,10 +42,10 @@ pub fn copy(c: &mut Call<'_>) -> Outcome {
     if c.space.contains(db, to) && !replace {
         return Ok(());
     }
-    if let Some(entry) = c.space.get(c.db, from).cloned() {
-        c.space.put(db, to, entry);
-    }
-    Ok(())
+    let Some(entry) = c.space.get(c.db, from) else { return Ok(()) };
+    c.space.has_room_at(db, to, entry.value.bytes())?;
+    let entry = entry.clone();
+    c.space.put_made(db, to, entry)
 }
 
 pub fn move_(c: &mut Call<'_>) -> Outcome {
@@ -80,7 +80,11 @@ pub fn restore(c: &mut Call<'_>) -> Outcome {
     let mut builder = Builder::new(info.kind);
     decode_dump(payload, c.limits, &mut builder).map_err(readable)?;
     let expire_at_ms = if ttl == 0 { None } else { c.moment(ttl, 1, !absolute)? };
-    c.space.put(c.db, key, Entry { value: builder.finish(), expire_at_ms });
+    let entry = Entry::new(builder.finish(), expire_at_ms);
+    let made = entry.value.bytes().saturating_sub(payload.len());
+    c.space.has_room(made)?;
+    c.space.put(c.db, key, entry);
+    c.space.grown(c.db, key, made);
     Ok(())
 }
 

@@ -164,3 +164,67 @@ fn end_of(word: &[u8], front: &[u8], back: &[u8]) -> Result<bool, Refused> {
         Err(Refused::Arguments)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::{Args, Commands};
+    use crate::space::Space;
+    use jobsleuth_formats::{Limits, SliceInput};
+
+    fn run(space: &mut Space, words: &[&str]) -> Outcome {
+        let argument = |word: &&str| format!("${}\r\n{word}\r\n", word.len());
+        let text = format!("*{}\r\n{}", words.len(), words.iter().map(argument).collect::<String>());
+        let mut args = Args::default();
+        Commands::new(SliceInput::new(text.as_bytes(), 0), 1 << 20, false).next(&mut args).unwrap();
+        let limits = Limits::default();
+        let mut call = Call { space, args: &args, db: 0, now_ms: None, before_7: false, limits, lost_expiries: 0 };
+        match effect(&args.name()) {
+            Effect::Write(run) => run(&mut call),
+            _ => panic!("{words:?}"),
+        }
+    }
+
+    /// Commands of a few bytes may make some more of them, and no more than is allowed: a file of a kilobyte must not take
+    /// the machine's memory. What is gone has given its room back, and what a file brings itself needs none.
+    #[test]
+    fn little_does_not_become_much() {
+        let mut space = Space::default();
+        space.allow(1000);
+        for words in [
+            &["SETRANGE", "a", "2000", "x"][..],
+            &["SETBIT", "a", "80000", "1"],
+            &["BITFIELD", "a", "SET", "u8", "80000", "1"],
+        ] {
+            assert_eq!(run(&mut space, words), Err(Refused::Room), "{words:?}");
+        }
+        assert!(space.is_empty());
+        for round in 0..3 {
+            assert_eq!(run(&mut space, &["SETRANGE", "a", "600", "x"]), Ok(()), "{round}");
+            assert_eq!(run(&mut space, &["SETRANGE", "b", "600", "x"]), Err(Refused::Room), "{round}");
+            run(&mut space, &["RENAME", "a", "b"]).unwrap();
+            assert_eq!(run(&mut space, &["SETBIT", "a", "4800", "1"]), Err(Refused::Room), "{round}");
+            assert!(!space.contains(0, b"a"));
+            let gone: &[&str] = if round == 1 { &["FLUSHALL"] } else { &["DEL", "b"] };
+            run(&mut space, gone).unwrap();
+        }
+        let brought = "y".repeat(900);
+        run(&mut space, &["RPUSH", "l", &brought]).unwrap();
+        run(&mut space, &["SADD", "t", &brought]).unwrap();
+        run(&mut space, &["ZADD", "z", "1", &brought]).unwrap();
+        run(&mut space, &["SET", "s", &brought]).unwrap();
+        run(&mut space, &["COPY", "l", "l2"]).unwrap();
+        for words in [
+            &["COPY", "l", "l3"][..],
+            &["SORT", "l", "BY", "nosort", "GET", "#", "GET", "#", "STORE", "l4"],
+            &["SUNIONSTORE", "t2", "t"],
+            &["ZUNIONSTORE", "z2", "1", "z"],
+            &["ZRANGESTORE", "z3", "z", "0", "-1"],
+            &["BITOP", "OR", "s2", "s"],
+        ] {
+            assert_eq!(run(&mut space, words), Err(Refused::Room), "{words:?}");
+        }
+        assert_eq!(space.len(), 5);
+        assert_eq!(run(&mut space, &["COPY", "l", "l2", "REPLACE"]), Ok(()));
+    }
+}

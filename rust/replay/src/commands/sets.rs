@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jobsleuth_formats::Kind;
 
 use crate::call::Call;
-use crate::space::{Outcome, Refused};
+use crate::space::{Entry, Outcome, Refused};
 use crate::value::{Bytes, Value};
 
 pub fn sadd(c: &mut Call<'_>) -> Outcome {
@@ -60,23 +60,21 @@ pub fn spop(c: &mut Call<'_>) -> Outcome {
     }
 }
 
-fn sources(c: &mut Call<'_>) -> Result<Vec<BTreeSet<Bytes>>, Refused> {
+fn store(c: &mut Call<'_>, combine: fn(BTreeSet<Bytes>, &BTreeSet<Bytes>) -> BTreeSet<Bytes>) -> Outcome {
     c.at_least(2)?;
+    let none = BTreeSet::new();
     let mut sets = Vec::new();
     for key in c.args.from(2) {
-        sets.push(c.space.set(c.db, key)?.map(|set| set.clone()).unwrap_or_default());
+        sets.push(match c.space.get(c.db, key).map(|entry| &entry.value) {
+            None => &none,
+            Some(Value::Set(set)) => set,
+            Some(_) => return Err(Refused::WrongType),
+        });
     }
-    Ok(sets)
-}
-
-fn store(c: &mut Call<'_>, combine: fn(BTreeSet<Bytes>, &BTreeSet<Bytes>) -> BTreeSet<Bytes>) -> Outcome {
-    let sets = sources(c)?;
     let mut sets = sets.into_iter();
-    let first = sets.next().unwrap_or_default();
-    let outcome = sets.fold(first, |all, set| combine(all, &set));
-    let target = c.arg(1)?;
-    c.space.put_collection(c.db, target, Value::Set(outcome));
-    Ok(())
+    let first = sets.next().cloned().unwrap_or_default();
+    let outcome = sets.fold(first, combine);
+    c.space.put_made(c.db, c.arg(1)?, Entry::new(Value::Set(outcome), None))
 }
 
 pub fn sinterstore(c: &mut Call<'_>) -> Outcome {

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use super::range;
 use crate::call::{Call, float};
-use crate::space::{Outcome, Refused};
+use crate::space::{Entry, Outcome, Refused};
 use crate::value::{Bytes, Value};
 
 struct Wish<'a> {
@@ -37,17 +37,20 @@ pub fn sort(c: &mut Call<'_>) -> Outcome {
         }
     };
     let mut stored = std::collections::VecDeque::new();
+    let mut made = 0;
     for item in sorted.get(kept).unwrap_or_default() {
         if wish.get.is_empty() {
             stored.push_back(item.clone());
         }
         for pattern in &wish.get {
             let value = if *pattern == b"#" { Some(item.clone()) } else { looked_up(c, pattern, item) };
-            stored.push_back(value.unwrap_or_default());
+            let value = value.unwrap_or_default();
+            made += value.len() + 16;
+            c.space.has_room(made)?;
+            stored.push_back(value);
         }
     }
-    c.space.put_collection(c.db, target, Value::List(stored));
-    Ok(())
+    c.space.put_made(c.db, target, Entry::new(Value::List(stored), None))
 }
 
 fn wish<'a>(c: &Call<'a>) -> Result<Wish<'a>, Refused> {

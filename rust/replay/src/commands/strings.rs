@@ -9,7 +9,7 @@ use crate::value::Value;
 pub(super) const LONGEST: usize = 512 << 20;
 
 fn put(c: &mut Call<'_>, key: &[u8], value: &[u8], expire_at_ms: Option<i64>) {
-    c.space.put(c.db, key, Entry { value: Value::String(value.to_vec()), expire_at_ms });
+    c.space.put(c.db, key, Entry::new(Value::String(value.to_vec()), expire_at_ms));
 }
 
 pub fn set(c: &mut Call<'_>) -> Outcome {
@@ -205,6 +205,9 @@ pub fn setrange(c: &mut Call<'_>) -> Outcome {
         c.space.string(c.db, key)?;
         return Ok(());
     }
+    let len = c.space.string(c.db, key)?.map_or(0, |value| value.len());
+    let made = end.saturating_sub(len).saturating_sub(part.len());
+    c.space.has_room(made)?;
     let value = c.space.string_or_new(c.db, key)?;
     if value.len() < end {
         value.resize(end, 0);
@@ -212,6 +215,7 @@ pub fn setrange(c: &mut Call<'_>) -> Outcome {
     if let Some(place) = value.get_mut(offset..end) {
         place.copy_from_slice(part);
     }
+    c.space.grown(c.db, key, made);
     Ok(())
 }
 

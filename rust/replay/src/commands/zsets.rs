@@ -7,7 +7,7 @@ use jobsleuth_formats::Kind;
 
 use super::{end_of, range};
 use crate::call::{Call, float};
-use crate::space::{Outcome, Refused};
+use crate::space::{Entry, Outcome, Refused};
 use crate::value::{Bytes, Value, Zset};
 
 pub fn zadd(c: &mut Call<'_>) -> Outcome {
@@ -266,12 +266,22 @@ fn scores(c: &mut Call<'_>, key: &[u8]) -> Result<Vec<(Bytes, f64)>, Refused> {
     }
 }
 
-fn put(c: &mut Call<'_>, key: &[u8], members: impl IntoIterator<Item = (Bytes, f64)>) {
+/// Number of members of a sorted set, or of a set.
+fn count(c: &Call<'_>, key: &[u8]) -> Result<usize, Refused> {
+    match c.space.get(c.db, key).map(|entry| &entry.value) {
+        None => Ok(0),
+        Some(Value::Zset(zset)) => Ok(zset.len()),
+        Some(Value::Set(members)) => Ok(members.len()),
+        Some(_) => Err(Refused::WrongType),
+    }
+}
+
+fn put(c: &mut Call<'_>, key: &[u8], members: impl IntoIterator<Item = (Bytes, f64)>) -> Outcome {
     let mut zset = Zset::default();
     for (member, score) in members {
         zset.set(&member, score);
     }
-    c.space.put_collection(c.db, key, Value::Zset(zset));
+    c.space.put_made(c.db, key, Entry::new(Value::Zset(zset), None))
 }
 
 /// No number is what infinities of both signs would make; servers take it for 0.
@@ -307,13 +317,13 @@ fn combine(c: &mut Call<'_>, everywhere: bool) -> Outcome {
     let wanted = keys.len();
     let mut sources = Vec::new();
     for (key, weight) in keys.into_iter().zip(weights) {
-        sources.push((scores(c, key)?, weight));
+        sources.push((count(c, key)?, key, weight));
     }
     // The smallest first, as a server does: with infinities the order matters.
-    sources.sort_by_key(|(members, _)| members.len());
+    sources.sort_by_key(|&(len, ..)| len);
     let mut found: HashMap<Bytes, (f64, usize)> = HashMap::new();
-    for (nth, (members, weight)) in sources.into_iter().enumerate() {
-        for (member, score) in members {
+    for (nth, (_, key, weight)) in sources.into_iter().enumerate() {
+        for (member, score) in scores(c, key)? {
             let score = if everywhere && nth > 0 { score * weight } else { known(score * weight) };
             found
                 .entry(member)
@@ -322,8 +332,7 @@ fn combine(c: &mut Call<'_>, everywhere: bool) -> Outcome {
         }
     }
     let kept = found.into_iter().filter(|(_, (_, n))| !everywhere || *n == wanted);
-    put(c, target, kept.map(|(member, (score, _))| (member, score)).collect::<Vec<_>>());
-    Ok(())
+    put(c, target, kept.map(|(member, (score, _))| (member, score)).collect::<Vec<_>>())
 }
 
 pub fn zunionstore(c: &mut Call<'_>) -> Outcome {
@@ -347,8 +356,7 @@ pub fn zdiffstore(c: &mut Call<'_>) -> Outcome {
             left.remove(&member);
         }
     }
-    put(c, target, left);
-    Ok(())
+    put(c, target, left)
 }
 
 pub fn zrangestore(c: &mut Call<'_>) -> Outcome {
@@ -390,6 +398,5 @@ pub fn zrangestore(c: &mut Call<'_>) -> Outcome {
             run(all, low, high, rev).into_iter().skip(offset).take(count).collect()
         }
     };
-    put(c, target, chosen);
-    Ok(())
+    put(c, target, chosen)
 }
