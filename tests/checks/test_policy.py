@@ -93,6 +93,30 @@ def test_thresholds_are_set_for_all_and_for_some_queues(case: Case, tmp_path: Pa
     }
 
 
+def test_each_threshold_follows_the_last_rule_that_names_it(case: Case, tmp_path: Path) -> None:
+    """A later rule about something else leaves what an earlier one said of the same queue."""
+    file = written(
+        tmp_path,
+        """
+        [[queue]]
+        name = "*"
+        parameters = { overdue_after_ms = "10m" }
+        [[queue]]
+        name = "shop"
+        parameters = { bullmq_slack_ms = 1, payload_limit_bytes = 1 }
+        """,
+    )
+    lenient = {("LV004", "mails", "warning"), ("LV004", "shop", "warning")}
+    assert {told_of for told_of in told(case, load_policy(file)) if told_of[0] == "LV004"} == lenient
+
+
+def test_brackets_in_a_queue_s_name_mean_themselves() -> None:
+    """Only * and ? are patterns: `jobs[1]` is that queue and not `jobs1`; an empty prefix is one, too."""
+    assert QueueRule("jobs[1]").fits("bull", "jobs[1]") and not QueueRule("jobs[1]").fits("bull", "jobs1")
+    assert QueueRule("j?bs[*").fits("bull", "jobs[9]") and not QueueRule("Jobs*").fits("bull", "jobs")
+    assert QueueRule("*", namespace="").fits("", "q") and not QueueRule("*", namespace="").fits("bull", "q")
+
+
 def test_a_check_that_runs_only_if_wanted(case: Case, tmp_path: Path) -> None:
     """It is off unless the policy enables it, and says why."""
     rows = {r["check_id"]: (r["status"], r["reason"]) for r in run_checks(case).checks.to_pylist()}
@@ -126,6 +150,18 @@ def test_a_check_that_runs_only_if_wanted(case: Case, tmp_path: Path) -> None:
         ("[parameters]\nleast_jobs = -1\n", "parameters.least_jobs: -1 is no amount", "e.g. a whole number"),
         ("[parameters]\nleast_jobs = true\n", "parameters.least_jobs: True is no amount", "e.g. a whole number"),
         ("[[queue]]\nnam = 1\n", "queue: there is no key nam", "did you mean name?"),
+        ("[[queue]]\nname = 1\n", "queue: name is missing or no text", 'e.g. name = "mails-*"'),
+        ("[[queue]]\nname = 'a'\nnamespace = 1\n", "queue a: namespace is no text", 'e.g. namespace = "bull"'),
+        (
+            "[[suppress]]\nfingerprint = 'x'\nreason = 'r'\n[[suppress]]\nfingerprint = 'x'\nreason = 's'\n",
+            "suppress 2: x is suppressed twice",
+            "keep one of the two",
+        ),
+        (
+            "[[suppress]]\nfingerprint = 'x'\nreason = 'r'\nexpires = 0001-01-01T00:00:00+14:00\n",
+            "suppress 1: expires: 0001-01-01 00:00:00+14:00 is no date",
+            "e.g. 2027-01-31",
+        ),
         ("[queue]\nname = 'a'\n", "queue is no list of tables", "write [[queue]]"),
         (
             "[[suppress]]\nfingerprint = 'x'\n",
@@ -163,6 +199,9 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
     """Missing, no text, no TOML: one line that says so."""
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         load_policy(tmp_path / "nowhere.toml")
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 5000, encoding="utf-8")
+    with pytest.raises(UsageError):
+        load_policy(tmp_path / "deep.toml")
     for content in (b"\xff\xfe", b"= 1", b"[a]\n[a]\n"):
         (tmp_path / "bad.toml").write_bytes(content)
         with pytest.raises(UsageError, match="is no TOML"):
@@ -226,6 +265,34 @@ def test_what_ends_hides_nothing_where_the_snapshot_s_time_is_unknown(tmp_path: 
     assert run_checks(case, Policy(accepted={found["fingerprint"]: Accepted("r")})).accepted == 1
 
 
+def test_what_got_worse_since_it_was_accepted_is_reported(case: Case, tmp_path: Path) -> None:
+    """A baseline taken while a job was a little late must not hide that nobody moved it for good."""
+    lenient = run_checks(case, Policy(severities={"LV004": "info"})).findings
+    path = tmp_path / "known.json"
+    path.write_text(make_baseline(lenient, "late, as always", None, {}), encoding="utf-8")
+    assert told(case, with_baseline(Policy(severities={"LV004": "info"}), path)) == set()
+    run = run_checks(case, with_baseline(Policy(), path))
+    assert {(f["check_id"], f["severity"]) for f in run.findings.to_pylist()} == {("LV004", "error")}
+    assert (run.accepted, run.lapsed) == (2, 2)
+    path.write_text(make_baseline(run_checks(case).findings, "all", None, {}), encoding="utf-8")
+    assert told(case, with_baseline(Policy(severities={"LV004": "warning"}), path)) == set()
+
+
+def test_a_fingerprint_holds_no_example(tmp_path: Path) -> None:
+    """Of keys that are told together one is named; tomorrow it may be another, and the finding is the same."""
+
+    def print_of(name: str, keys: list[str], status: str = "ok") -> dict[str, str]:
+        rows = [{"key": k, "type": "string", "role": "unplaced", "queue": "q"} for k in keys]
+        info = evidence(0, checksum={"status": status})
+        made = build(tmp_path / name, {"keys": rows_of("keys", rows)}, [info])
+        return {f["check_id"]: f["fingerprint"] for f in run_checks(made).findings.to_pylist()}
+
+    first, later = print_of("1", ["bull:q:b"]), print_of("2", ["bull:q:a", "bull:q:b"])
+    assert first["EV003"] == later["EV003"]
+    absent, wrong = print_of("3", [], "absent"), print_of("4", [], "mismatch")
+    assert absent["EV001"] != wrong["EV001"]
+
+
 def test_a_baseline_made_again_keeps_reasons_and_ends(case: Case) -> None:
     """Whoever wrote down why a finding is accepted writes it once."""
     findings = run_checks(case).findings
@@ -250,6 +317,10 @@ def test_a_baseline_made_again_keeps_reasons_and_ends(case: Case) -> None:
         (
             '{"format":"jobsleuth-baseline/1","findings":[{"fingerprint":"x","expires":"never"}]}',
             "finding x: expires: never is no date",
+        ),
+        (
+            '{"format":"jobsleuth-baseline/1","findings":[{"fingerprint":"x","severity":"fatal"}]}',
+            "finding 1: no severity is fatal",
         ),
     ],
 )

@@ -49,7 +49,8 @@ class Check:
 
     What the row knows better than :mod:`.answers` finds out for any job it says in the columns `since_from`,
     `since_to`, `since_why`, `since_basis`, `held_by`, `held_by_basis`, `heals`, `heals_at`, `heals_basis`, `retry`,
-    `retry_why`, `retry_basis` and `basis`. `_same` (text) tells findings of one check and place apart for a baseline.
+    `retry_why`, `retry_basis` and `basis`. `_same` (text) tells findings of one check and place apart for a
+    baseline, in place of the key where there is no job.
     """
 
     id: ClassVar[str]

@@ -11,12 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from jobsleuth import safetext
+from jobsleuth.checks.base import SEVERITIES
 from jobsleuth.checks.policy import Accepted, Policy
 from jobsleuth.checks.policy_file import read_end
 from jobsleuth.errors import UsageError
 
 FORMAT = "jobsleuth-baseline/1"
-_ENTRY = {"fingerprint", "check_id", "namespace", "queue", "subject", "message", "reason", "expires"}
+_ENTRY = {"fingerprint", "check_id", "severity", "namespace", "queue", "subject", "message", "reason", "expires"}
 _LARGEST = 1 << 30
 
 
@@ -30,12 +31,14 @@ def make_baseline(findings: pa.Table, reason: str, expires: str | None, known: M
         known: entries of an older baseline by fingerprint: what they say of reason and expiry is kept.
     """
     entries: dict[str, dict[str, Any]] = {}
-    columns = ("fingerprint", "check_id", "namespace", "queue", "job_id", "key", "message")
-    for row in findings.select(list(columns)).to_pylist():
+    columns = ("fingerprint", "check_id", "severity", "namespace", "queue", "job_id", "key", "message")
+    rows = findings.select(list(columns)).to_pylist()
+    for row in sorted(rows, key=lambda r: SEVERITIES.index(r["severity"])):
         old = known.get(row["fingerprint"], {})
         entry = {
             "fingerprint": row["fingerprint"],
             "check_id": row["check_id"],
+            "severity": row["severity"],
             "namespace": row["namespace"],
             "queue": row["queue"],
             "subject": row["key"] if row["job_id"] is None else row["job_id"],
@@ -76,6 +79,9 @@ def read_baseline(path: Path) -> dict[str, dict[str, Any]]:
             shown = safetext.terminal(strange[0], 60)
             hint = f"there are: {', '.join(sorted(_ENTRY))}"
             raise UsageError(f"finding {number}: there is no key {shown}", file=file, hint=hint)
+        if entry.get("severity") not in (None, *SEVERITIES):
+            shown = safetext.terminal(str(entry["severity"]), 60)
+            raise UsageError(f"finding {number}: no severity is {shown}", file=file, hint="error, warning or info")
         found[entry["fingerprint"]] = entry
     return found
 
@@ -89,5 +95,6 @@ def with_baseline(policy: Policy, path: Path) -> Policy:
     accepted = dict(policy.accepted)
     for fingerprint, entry in read_baseline(path).items():
         end = read_end(entry.get("expires"), str(path), f"finding {fingerprint}: expires")
-        accepted.setdefault(fingerprint, Accepted(str(entry.get("reason") or "in the baseline"), end))
+        reason = str(entry.get("reason") or "in the baseline")
+        accepted.setdefault(fingerprint, Accepted(reason, end, entry.get("severity")))
     return replace(policy, accepted=accepted)

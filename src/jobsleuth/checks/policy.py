@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, cast
 
-from jobsleuth.checks.base import Check, Severity
+from jobsleuth.checks.base import SEVERITIES, Check, Severity
 
 
 @dataclass(frozen=True)
 class QueueRule:
-    """Settings for some queues; of several rules that fit a queue the last one that says something decides.
+    """Settings for some queues; of several rules that fit a queue the last one that says something decides, on each
+    check and each threshold by itself.
 
     Attributes:
         queue: name of the queue, `*` and `?` as in file names.
@@ -30,7 +31,12 @@ class QueueRule:
 
     def fits(self, namespace: str | None, queue: str | None) -> bool:
         """Whether it speaks of the queue; of findings about no queue no rule does."""
-        return queue is not None and fnmatchcase(queue, self.queue) and fnmatchcase(namespace or "", self.namespace)
+        return queue is not None and _like(queue, self.queue) and _like(namespace or "", self.namespace)
+
+
+def _like(name: str, pattern: str) -> bool:
+    """Only `*` and `?` mean something: brackets are common in names of queues."""
+    return fnmatchcase(name, pattern.replace("[", "[[]"))
 
 
 @dataclass(frozen=True)
@@ -41,14 +47,20 @@ class Accepted:
         reason: why it is accepted, for people.
         until_ms: Unix ms at which it ends, held against the snapshot's time; None: never. Where the snapshot's time is
             not known, one that ends hides nothing.
+        severity: how severe it was when it was accepted: what got worse since is reported; None: whatever it is.
     """
 
     reason: str
     until_ms: int | None = None
+    severity: Severity | None = None
 
     def holds_at(self, as_of_ms: int | None) -> bool:
         """Whether it still holds for a snapshot of that time."""
         return self.until_ms is None or (as_of_ms is not None and as_of_ms < self.until_ms)
+
+    def covers(self, severity: str) -> bool:
+        """Whether it was accepted when it was at least as severe."""
+        return self.severity is None or SEVERITIES.index(self.severity) <= SEVERITIES.index(cast(Severity, severity))
 
 
 @dataclass(frozen=True)
@@ -95,23 +107,17 @@ class Policy:
         """Whether the check is to be run at all."""
         return check.id not in self.off and (not check.opt_in or check.id in self.on)
 
-    def thresholds(self, check: type[Check]) -> list[tuple[int, dict[str, int]]]:
-        """(number of the rule, -1 for all other queues; thresholds) of each run that the check needs."""
+    def thresholds(self, check: type[Check], namespace: str | None, queue: str | None) -> dict[str, int]:
+        """What the check judges this queue by; each threshold as the last rule that fits says."""
+        found = {**check.parameters, **self.parameters}
+        for rule in self.queues:
+            if rule.parameters and rule.fits(namespace, queue):
+                found |= rule.parameters
+        return {name: value for name, value in found.items() if name in check.parameters}
 
-        def picked(given: Mapping[str, int]) -> dict[str, int]:
-            return {name: value for name, value in given.items() if name in check.parameters}
-
-        base = {**check.parameters, **picked(self.parameters)}
-        found = [(-1, base)]
-        for number, rule in enumerate(self.queues):
-            own = picked(rule.parameters)
-            if own:
-                found.append((number, {**base, **own}))
-        return found
-
-    def rule_of(self, numbers: list[int], namespace: str | None, queue: str | None) -> int:
-        """The last of these rules that fits the queue, -1 where none does."""
-        return next((n for n in reversed(numbers) if n >= 0 and self.queues[n].fits(namespace, queue)), -1)
+    def differs(self, check: type[Check]) -> bool:
+        """Whether some queues have thresholds of their own for the check."""
+        return any(name in check.parameters for rule in self.queues for name in rule.parameters)
 
     def severity_of(self, check_id: str, namespace: str | None, queue: str | None) -> Severity | None:
         """The severity that the policy gives such a finding, None where it says nothing."""

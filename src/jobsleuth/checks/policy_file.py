@@ -63,6 +63,8 @@ def load_policy(path: Path, own: Sequence[type[Check]] = ()) -> Policy:
         stored = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"the policy cannot be read: {error.strerror}", file=str(path)) from error
+    except RecursionError as error:
+        raise UsageError("the policy is nested too deeply", file=str(path)) from error
     except ValueError as error:
         raise UsageError(f"the policy is no TOML: {safetext.terminal(str(error), 200)}", file=str(path)) from error
     return _Reader(str(path), own).policy(stored)
@@ -83,8 +85,11 @@ class _Reader:
         for number, entry in enumerate(self._tables(stored.get("suppress", []), "suppress"), 1):
             self._require_keys("suppress", entry)
             where = f"suppress {number}"
-            fingerprint = self._text(entry.get("fingerprint"), f"{where}: fingerprint")
-            reason = self._text(entry.get("reason"), f"{where}: reason")
+            needed = "every suppression needs a fingerprint and a reason"
+            fingerprint = self._text(entry.get("fingerprint"), f"{where}: fingerprint", needed)
+            reason = self._text(entry.get("reason"), f"{where}: reason", needed)
+            if fingerprint in accepted:
+                raise self._wrong(f"{where}: {_shown(fingerprint)} is suppressed twice", "keep one of the two")
             accepted[fingerprint] = Accepted(reason, self.end(entry.get("expires"), f"{where}: expires"))
         return Policy(
             parameters=self._thresholds(stored.get("parameters", {}), "parameters"),
@@ -97,13 +102,16 @@ class _Reader:
 
     def _rule(self, entry: Mapping[str, Any]) -> QueueRule:
         self._require_keys("queue", entry)
-        name = self._text(entry.get("name"), "queue: name")
+        name = self._text(entry.get("name"), "queue: name", 'e.g. name = "mails-*"')
+        namespace = entry.get("namespace", "*")
+        if not isinstance(namespace, str):  # an empty one is a prefix too
+            raise self._wrong(f"queue {_shown(name)}: namespace is no text", 'e.g. namespace = "bull"')
         return QueueRule(
             queue=name,
-            namespace=self._text(entry.get("namespace", "*"), f"queue {name}: namespace"),
-            off=self._checks(entry.get("disable", []), f"queue {name}: disable"),
-            severities=self._severities(entry.get("severity", {}), f"queue {name}: severity"),
-            parameters=self._thresholds(entry.get("parameters", {}), f"queue {name}: parameters"),
+            namespace=namespace,
+            off=self._checks(entry.get("disable", []), f"queue {_shown(name)}: disable"),
+            severities=self._severities(entry.get("severity", {}), f"queue {_shown(name)}: severity"),
+            parameters=self._thresholds(entry.get("parameters", {}), f"queue {_shown(name)}: parameters"),
         )
 
     def end(self, stored: Any, where: str) -> int | None:
@@ -120,7 +128,10 @@ class _Reader:
         if isinstance(stored, datetime):
             if stored.tzinfo is None:
                 raise self._wrong(f"{where}: {stored} has no time zone", "e.g. 2027-01-31 or 2027-01-31T08:00:00Z")
-            return int(stored.astimezone(UTC).timestamp() * 1000)
+            try:
+                return int(stored.astimezone(UTC).timestamp() * 1000)
+            except OverflowError:
+                raise self._wrong(f"{where}: {stored} is no date", "e.g. 2027-01-31") from None
         if isinstance(stored, date):
             return (stored - date(1970, 1, 1)).days * _DAY_MS
         raise self._wrong(f"{where}: {_shown(stored)} is no date", "e.g. 2027-01-31")
@@ -186,9 +197,9 @@ class _Reader:
             raise self._wrong(f"{where} is no list of tables", f"write [[{where}]]")
         return stored
 
-    def _text(self, stored: Any, where: str) -> str:
+    def _text(self, stored: Any, where: str, hint: str) -> str:
         if not isinstance(stored, str) or not stored.strip():
-            raise self._wrong(f"{where} is missing or no text", "every suppression needs a fingerprint and a reason")
+            raise self._wrong(f"{where} is missing or no text", hint)
         return stored
 
     def _unknown(self, lead: str, given: Any, known: Any, otherwise: str) -> UsageError:

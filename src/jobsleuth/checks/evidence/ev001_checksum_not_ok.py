@@ -41,7 +41,7 @@ class ChecksumNotOk(Check):
     moving = False
     needs = {"evidence": ("evidence", "path", "checksum", "fault")}
     sql = """
-        SELECT e.evidence, e.path, e.checksum,
+        SELECT e.evidence, e.path, e.checksum, e.checksum AS _same,
             CASE WHEN e.checksum = 'mismatch' THEN 'error' ELSE 'info' END AS severity,
             CASE e.checksum
                 WHEN 'mismatch' THEN 'has a checksum that does not match its bytes'

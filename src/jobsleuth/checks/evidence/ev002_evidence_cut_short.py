@@ -40,7 +40,8 @@ class EvidenceCutShort(Check):
     moving = False
     needs = {"evidence": ("evidence", "path", "bytes", "fault", "fault_offset")}
     sql = """
-        SELECT e.evidence, e.path, e.bytes, e.fault, e.fault_offset
+        SELECT e.evidence, e.path, e.bytes, e.fault, e.fault_offset,
+            concat_ws(' of ', e.fault_offset, e.bytes) AS _same
         FROM evidence AS e
         WHERE e.fault IS NOT NULL
     """

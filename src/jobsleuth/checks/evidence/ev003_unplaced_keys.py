@@ -42,7 +42,7 @@ class UnplacedKeys(Check):
     moving = False
     needs = {"keys": ("dialect", "namespace", "queue", "key", "type", "role", "evidence", "db")}
     sql = """
-        SELECT dialect, namespace, queue, min(key) AS key, evidence, db, type, count(*) AS keys,
+        SELECT dialect, namespace, queue, min(key) AS key, evidence, db, type, type AS _same, count(*) AS keys,
             count_text(count(*), 'key') || ' of type ' || type AS _keys,
             CASE WHEN queue IS NULL THEN '' ELSE ' of queue ' || queue END AS _of
         FROM keys

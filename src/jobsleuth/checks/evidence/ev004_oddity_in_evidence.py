@@ -44,7 +44,7 @@ class OddityInEvidence(Check):
         "evidence": ("evidence", "path"),
     }
     sql = """
-        SELECT w.evidence, w.kind, min(w.message) AS note, min(w."offset") AS first_offset,
+        SELECT w.evidence, w.kind, w.kind AS _same, min(w.message) AS note, min(w."offset") AS first_offset,
             sum(w."count")::BIGINT AS times, min(e.path) AS path, count(*) AS remarks,
             CASE WHEN count(*) > 1 THEN '; ' || (count(*) - 1) || ' more of this kind' ELSE '' END AS _more
         FROM warnings AS w

@@ -86,6 +86,7 @@ class LeakedSchedulerHistory(Check):
             GROUP BY ALL
         )
         SELECT h.dialect, 'asynq' AS namespace, h.evidence, h.db, min(h.key) AS key, count(*) AS histories,
+            'histories' AS _same,
             count_text(count(*), 'key') AS _keys
         FROM histories AS h
         JOIN evidence AS e USING (evidence)
