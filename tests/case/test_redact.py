@@ -164,6 +164,16 @@ def test_a_case_is_shown_redacted_and_stays_as_it_was(tmp_path: Path) -> None:
     assert "4111" in str(plain.arrow("jobs").to_pylist())
 
 
+def test_bytes_that_nobody_could_read_go_whole(tmp_path: Path) -> None:
+    """What a server's or schedule's own record held and could not be decoded may be anything, a payload among it."""
+    details = [("type", "mail"), ("payload", "one 4111"), ("undecoded", "two 4111"), ("stored", "three 4111")]
+    row = {"namespace": "asynq", "queue": "q", "kind": "worker", "details": details}
+    case = open_case(build(tmp_path / "case", {"workers": rows("workers", row)}).path, redact=REDACTOR)
+    shown = dict(case.query("select details from workers").to_pylist()[0]["details"])
+    assert shown["type"] == "mail"
+    assert "4111" not in str(shown)
+
+
 def test_sql_cannot_reach_around_it(tmp_path: Path) -> None:
     """Neither the files nor a schema's own name lead to the plain values."""
     plain = build(tmp_path / "case", {"jobs": rows("jobs", job("q", "1", error="planted secret"))})

@@ -30,7 +30,10 @@ WHOLE: dict[str, frozenset[str]] = {
 }
 """Table → columns whose values go whole."""
 _MEMBERS = frozenset(
-    ("data", "returnvalue", "failedReason", "stacktrace", "progress", "payload", "result", "error", "error_msg")
+    (
+        *("data", "returnvalue", "failedReason", "stacktrace", "progress", "payload", "result", "error", "error_msg"),
+        *("undecoded", "stored"),  # bytes that nobody could read
+    )
 )
 """Members of maps (fields of events, details of schedules, what no column holds) whose values go whole."""
 _EMPTY = frozenset((b"", b"[]", b"{}", b"null", b'""'))

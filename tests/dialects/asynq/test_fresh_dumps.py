@@ -30,7 +30,7 @@ def checks(module: ModuleType, argument: str) -> list[Callable[[Fixture], None]]
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("releases", [("v026", "v021", "v018"), ("v017", "v011", "v009", "v001")])
+@pytest.mark.parametrize("releases", [("v026", "v021", "v018"), ("v017", "v011", "v009", "v007")])
 def test_library_answers_on_fresh_dumps(tmp_path: Path, releases: tuple[str, ...]) -> None:
     """Every comparison with the library's and the server's answers holds on dumps made a moment ago."""
     for tool in ("go", "redis-server"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from base64 import b64decode
 
 import redis
 from google.protobuf.message import DecodeError
@@ -138,6 +139,28 @@ def test_payload_limit() -> None:
     for whole, short in zip(full.rows("jobs"), cut.rows("jobs"), strict=True):
         assert short["payload"] == (None if whole["payload"] is None else whole["payload"][:3])
         assert (short["payload_bytes"], short["payload_format"]) == (whole["payload_bytes"], whole["payload_format"])
+
+
+def test_payload_limit_holds_for_all_that_may_hold_a_payload() -> None:
+    """`--payload none` leaves no byte of a payload in workers, schedules, and messages that could not be decoded."""
+    path = load("every-state-0.26.0").path
+    full, none = (Reading(path, Options(payload_limit=limit)) for limit in (None, 0))
+    payloads = {b64decode(w["payload"]).decode() for s in load("every-state-0.26.0").library["servers"]
+                for w in s["active_workers"] if w["payload"]}  # fmt: skip
+    assert payloads == {'{"month":7}', '{"month":8}'}
+    assert payloads <= {r["details"]["payload"] for r in full.rows("workers") if r["kind"] == "worker"}
+    for table in ("workers", "schedules"):
+        for row, cut in zip(full.rows(table), none.rows(table), strict=True):
+            whole, kept = row["details"] or {}, cut["details"] or {}
+            assert kept.get("payload_bytes", "0") == str(len(whole.get("payload", "")))
+            assert kept.get("payload", "") == ""
+    faults = load("faults-0.26.0")
+    rows = {row["job_id"]: row for row in Reading(faults.path, Options(payload_limit=5)).rows("jobs")}
+    for fault in ("msg-garbage", "msg-json", "msg-truncated"):
+        stored = faults.raw[rows[f"{fault}-victim"]["key"].encode()][b"msg"]
+        assert rows[f"{fault}-victim"]["undecoded"] == stored[:5]
+        assert rows[f"{fault}-victim"]["rest"]["msg.bytes"] == str(len(stored)).encode()
+    assert "msg.bytes" not in rows["msg-garbage-bystander"]["rest"]
 
 
 def test_damaged_messages_say_where() -> None:

@@ -117,6 +117,8 @@ def test_json_of_old_releases() -> None:
     assert (server.message.host, server.message.pid, dict(server.message.queues)) == ("h", 7, {"a": 2})
     assert messages.timestamp_ms(server.message, "start_time") == 1_577_930_645_678
     assert (server.error, server.unknown) == (None, ["New:json"])
+    # Asynq 0.3 and 0.4 called it so.
+    assert messages.decode("ServerInfo", b'{"State":"running"}').message.status == "running"
     entry = messages.decode(
         "SchedulerEntry", b'{"Payload":{"n": 1.50},"Opts":["MaxRetry(3)"],"Prev":"0001-01-01T00:00:00Z"}'
     )
@@ -128,6 +130,7 @@ def test_unknown_fields_are_named() -> None:
     """A field a newer release added is named with its wire type; the known ones are read all the same."""
     read = messages.decode("ServerInfo", b"\x0a\x01h\xf8\x06\x01\xf2\x06\x01x")
     assert (read.message.host, read.error, read.unknown) == ("h", None, ["110:bytes", "111:varint"])
+    assert read.remarks(b"\x0a\x01h") == {"unknown_fields": "110:bytes, 111:varint", "stored": "\n\x01h"}
 
 
 def test_never_is_no_time() -> None:

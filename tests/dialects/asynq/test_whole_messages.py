@@ -202,7 +202,10 @@ def test_queues_are_the_librarys(whole: Fixture) -> None:
             assert sum(n for day, n in counters.items() if day.startswith("processed:")) == stats["Processed"]
             assert sum(n for day, n in counters.items() if day.startswith("failed:")) == stats["Failed"]
     else:
-        for stats in said.get("Queues", ()):
+        listed_queues = said.get("Queues", ())
+        if isinstance(listed_queues, dict):  # up to 0.8 sizes by name, and no pauses
+            listed_queues = [{"Name": name, "Size": size, "Paused": False} for name, size in listed_queues.items()]
+        for stats in listed_queues:
             queue = queues[stats["Name"]]
             assert (queue["paused"], members[stats["Name"], "pending"]) == (stats["Paused"], stats["Size"])
             assert queue["registered"]
@@ -219,7 +222,8 @@ def test_servers_and_workers(whole: Fixture) -> None:
     """Live servers and busy workers are those that the library lists, in every detail it gives."""
     rows = whole.rows("workers")
     live = {r["worker_id"]: r for r in rows if r["kind"] == "server" and r["valid"]}
-    said = {server["ServerID"]: server for server in whole.library.get("servers") or ()}
+    # Before 0.8 they have no ids.
+    said = {server.get("ServerID"): server for server in whole.library.get("servers") or ()}
     assert set(live) == set(said)
     for id, server in said.items():
         row, details = live[id], live[id]["details"]
@@ -250,10 +254,11 @@ def test_dead_machine_is_still_told(whole: Fixture) -> None:
         return
     held = {r["job_id"]: r for r in whole.rows("workers") if r["kind"] == "worker"}
     active = {r["job_id"] for r in whole.rows("jobs") if r["state"] == "active"}
-    # 0.9 takes one message more than it has workers, before one is free.
+    # Up to 0.9 it takes one message more than it has workers, before one is free.
     assert set(held) <= active and len(active - set(held)) == (release(whole.name) < (0, 10))
     for row in held.values():
-        assert row["valid"] is False and row["pid"] and row["host"] and row["started_at"] and row["worker_id"]
+        assert row["valid"] is False and row["pid"] and row["host"] and row["started_at"]
+        assert (row["worker_id"] is not None) == (release(whole.name) >= (0, 8))
 
 
 def test_schedulers(whole: Fixture) -> None:
@@ -282,7 +287,7 @@ def test_locks(whole: Fixture) -> None:
     }
     found = {(r["source_id"], r["target_id"]) for r in whole.rows("relations") if r["kind"] == "uniqueness"}
     assert found == expected
-    assert (whole.name == "every-state-0.1.0") != bool(found)
+    assert bool(found) == (release(whole.name) >= (0, 7) and whole.name != "crash-servers-gone-0.7.1")
 
 
 def test_every_key_has_a_role(whole: Fixture) -> None:

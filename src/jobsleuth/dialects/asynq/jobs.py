@@ -103,6 +103,7 @@ class Jobs:
                     pending_since,
                 ),
                 message.headers(),
+                named("msg.bytes", message.cut(site.options.payload_limit), batch.column("msg_size")),
             ],
         )
         self._note(
@@ -144,7 +145,7 @@ class Jobs:
                 "decode_error": message.error(),
                 "unknown_fields": nulled(message.column("unknown_fields"), message.has_unknown),
                 "message_rest": nulled(message.column("unknown"), message.has_unknown),
-                "undecoded": message.column("raw"),
+                "undecoded": message.raw(site.options.payload_limit),
                 "rest": rest,
             }
         )
@@ -261,6 +262,17 @@ class _Message:
         seconds = ints(self.column(name))
         ms = np.where(seconds == 0, NO_TIME, ms_of_seconds(seconds))
         return ms, (seconds != 0) & (ms == NO_TIME)
+
+    def raw(self, limit: int | None) -> pa.Array:
+        """The bytes of messages that could not be decoded: a payload may be among them, so no more than of payloads."""
+        raw = self.column("raw")
+        if limit is None or raw.null_count == len(raw):
+            return raw
+        return pa.array([None if value is None else value[:limit] for value in raw.to_pylist()], pa.binary())
+
+    def cut(self, limit: int | None) -> Bools:
+        """Where that is not all of them."""
+        return bools(pc.greater(pc.binary_length(self.column("raw")), pc.binary_length(self.raw(limit))))
 
     def error(self) -> pa.Array:
         """Why the message could not be decoded, with a hint where it is JSON."""

@@ -14,7 +14,7 @@ from jobsleuth.dialects.asynq.wholemessages import rfc3339_ms
 FIELDS: dict[str, dict[str, str]] = {
     "ServerInfo": {
         "Host": "host", "PID": "pid", "ServerID": "server_id", "Concurrency": "concurrency", "Queues": "queues",
-        "StrictPriority": "strict_priority", "Status": "status", "Started": "start_time",
+        "StrictPriority": "strict_priority", "Status": "status", "State": "status", "Started": "start_time",
         "ActiveWorkerCount": "active_worker_count",
     },
     "WorkerInfo": {
@@ -27,7 +27,7 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "SchedulerEnqueueEvent": {"TaskID": "task_id", "EnqueuedAt": "enqueue_time"},
 }  # fmt: skip
-"""Message → the JSON's name of each field."""
+"""Message → the JSON's name of each field (`State`: 0.3 and 0.4)."""
 _LIMIT = 2**31
 
 

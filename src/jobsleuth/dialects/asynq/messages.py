@@ -20,6 +20,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from jobsleuth.dialects.asynq.jsonrecords import fill
 from jobsleuth.keyspace import MessageField
 from jobsleuth.keyspace.projection import MessageKind
+from jobsleuth.safetext import from_bytes
 
 _KINDS: dict[int, MessageKind] = {
     FieldDescriptor.TYPE_STRING: "string",
@@ -80,6 +81,26 @@ class Decoded:
     message: Any
     error: str | None
     unknown: list[str]
+
+    def remarks(self, data: bytes, limit: int | None = None) -> dict[str, str]:
+        """What there is to say of a message's bytes: why they are none, or what fields the schema lacks; and the bytes.
+
+        Args:
+            data: the bytes.
+            limit: how many of them may be told, where there is a payload among them; None: all.
+        """
+        if self.error is not None:
+            return {"decode_error": self.error, "undecoded": from_bytes(data[:limit])}
+        if self.unknown:
+            return {"unknown_fields": ", ".join(self.unknown), "stored": from_bytes(data[:limit])}
+        return {}
+
+
+def payload_facts(payload: bytes, limit: int | None) -> dict[str, str]:
+    """A payload of a small message, as much of it as the case keeps, and its size where that is not all."""
+    kept = payload[:limit]
+    more = {"payload_bytes": str(len(payload))} if len(kept) < len(payload) else {}
+    return {"payload": from_bytes(kept), **more}
 
 
 def decode(name: str, data: bytes) -> Decoded:

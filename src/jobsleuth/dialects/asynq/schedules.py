@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from jobsleuth.dialects.asynq.columns import MS, constant, text_type
-from jobsleuth.dialects.asynq.messages import decode, timestamp_ms
+from jobsleuth.dialects.asynq.messages import decode, payload_facts, timestamp_ms
 from jobsleuth.dialects.asynq.servers import Registry, Row, identity
 from jobsleuth.dialects.asynq.site import NAME, Site
 from jobsleuth.safetext import from_bytes
@@ -123,19 +123,17 @@ class Schedules:
         entry = read.message
         details = {"position": str(position), "scheduler": "live" if site.keys.live[row] else "expired"}
         queue = None
-        if read.error is not None:
-            details |= {"decode_error": read.error, "undecoded": from_bytes(value)}
-        else:
+        limit = site.options.payload_limit
+        if read.error is None:
             queue = _queue_of(list(entry.enqueue_options))
             if site.keys.live[row] or (db, entry.id) not in self.queue_of:
                 self.queue_of[db, entry.id] = queue
             details |= {
                 "type": entry.task_type,
-                "payload": from_bytes(entry.task_payload),
+                **payload_facts(entry.task_payload, limit),
                 "options": json.dumps(list(entry.enqueue_options), ensure_ascii=False),
             }
-        if read.unknown:
-            details["unknown_fields"] = ", ".join(read.unknown)
+        details |= read.remarks(value, limit)
         self.entries.append(
             {
                 "queue": queue,
@@ -160,11 +158,7 @@ class Schedules:
                 db, key = int(site.keys.db[row]), from_bytes(site.keys.name[row].as_py())
                 entry = key[len("asynq:scheduler_history:") :]
                 read = decode("SchedulerEnqueueEvent", value)
-                fields = {"schedule_id": entry, "score": repr(score)}
-                if read.error is not None:
-                    fields |= {"decode_error": read.error, "undecoded": from_bytes(value)}
-                if read.unknown:
-                    fields["unknown_fields"] = ", ".join(read.unknown)
+                fields = {"schedule_id": entry, "score": repr(score), **read.remarks(value)}
                 at = timestamp_ms(read.message, "enqueue_time")
                 task = read.message.task_id
                 if at is not None and task and (at, task) > self.newest.get((db, entry), (at, "", ""))[:2]:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from jobsleuth.dialects.asynq.columns import MS, NO_TIME, constant, ms_of_seconds, text_type
-from jobsleuth.dialects.asynq.messages import decode, timestamp_ms
+from jobsleuth.dialects.asynq.messages import decode, payload_facts, timestamp_ms
 from jobsleuth.dialects.asynq.site import NAME, Site
 from jobsleuth.keyspace import Rows
 from jobsleuth.safetext import from_bytes
@@ -170,9 +170,7 @@ def _server(
     if valid and not (name in listed and site.keys.live[row]):
         valid = False
     details: dict[str, str] = {"record": "present" if site.keys.live[row] else "expired"}
-    if read.error is not None:
-        details |= {"decode_error": read.error, "undecoded": from_bytes(value)}
-    else:
+    if read.error is None:
         host, pid, server = info.host, info.pid, info.server_id or server
         details |= {
             "status": info.status,
@@ -182,8 +180,7 @@ def _server(
             "queues": json.dumps(dict(sorted(info.queues.items())), ensure_ascii=False),
         }
         _consume(site, consumers, db, info, until, bool(valid) or (valid is None and bool(site.keys.live[row])))
-    if read.unknown:
-        details["unknown_fields"] = ", ".join(read.unknown)
+    details |= read.remarks(value)
     for label, ms in (
         ("key_expires_at_ms", expires),
         ("listed_until_ms", listed.get(name)),
@@ -221,6 +218,7 @@ def worker_rows(site: Site, consumers: Consumers) -> Iterator[Row]:
     """Busy workers: one row per field of a server's workers hash."""
     rows = site.claims.rows_of("worker")
     started: list[tuple[int, bytes, int]] = []
+    limit = site.options.payload_limit
     for batch in site.keyspace.elements(rows[site.keys.has_type(rows, "hash")]):
         columns = (batch.column(name).to_pylist() for name in ("row", "member", "value"))
         for row, task, value in zip(*columns, strict=True):
@@ -229,15 +227,12 @@ def worker_rows(site: Site, consumers: Consumers) -> Iterator[Row]:
             info = read.message
             host, pid, server = identity(key)
             details: dict[str, str] = {}
-            if read.error is not None:
-                details = {"decode_error": read.error, "undecoded": from_bytes(value)}
-            else:
+            if read.error is None:
                 host, pid, server = info.host, info.pid, info.server_id or server
-                details = {"type": info.task_type, "payload": from_bytes(info.task_payload)}
+                details = {"type": info.task_type, **payload_facts(info.task_payload, limit)}
                 if info.task_id.encode() != task:
                     details["task_id"] = info.task_id
-            if read.unknown:
-                details["unknown_fields"] = ", ".join(read.unknown)
+            details |= read.remarks(value, limit)
             expires: int | None = site.keys.expire_at[row].as_py()
             start = timestamp_ms(info, "start_time")
             number = site.queue_number.get((db, info.queue.encode()))

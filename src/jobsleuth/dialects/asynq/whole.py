@@ -224,7 +224,10 @@ class Whole:
             due = None if score_ms[at] == NO_TIME else int(score_ms[at])
             values: dict[str, Any] = self._said(element.message) if element.message else {"record_complete": False}
             if element.message is None:
-                values["undecoded"] = batch.column("member")[rows.at[at]].as_py()
+                stored = batch.column("member")[rows.at[at]].as_py()
+                values["undecoded"] = stored[: site.options.payload_limit]
+                if len(values["undecoded"]) < len(stored):
+                    values["rest"] = [("msg.bytes", str(len(stored)).encode())]
             for feature in element.message.shown if element.message else ():
                 shown.setdefault(feature, np.zeros(len(elements), bool))[nth] = True
             values["job_id"], values["decode_error"] = element.id, element.error
