@@ -151,6 +151,23 @@ def test_redis_dump_of_npm(content: bytes, format: str, scores: list[str], losse
     assert told[expiry] == 1
 
 
+def test_what_the_export_lost_makes_nothing_certain(tmp_path: Path) -> None:
+    """Locks with a time to live, in an export that lost it: that they never expire is the export's doing, maybe."""
+    locks = {"bull:e:1:lock": "token", "asynq:{q}:unique:t:0cc175b9c0f1b6a831c399e269772661": "task"}
+    records = [{"db": 0, "key": key, "ttl": 30, "type": "string", "value": value} for key, value in locks.items()]
+    records += [
+        {"db": 0, "key": "asynq:queues", "ttl": -1, "type": "set", "value": ["q"]},
+        {"db": 0, "key": "bull:e:meta", "ttl": -1, "type": "hash", "value": {"version": "bullmq:5.1.0"}},
+        {"db": 0, "key": "bull:e:active", "ttl": -1, "type": "list", "value": ["1"]},
+    ]
+    export = tmp_path / "dump.json"
+    export.write_text("".join(json.dumps({**record, "size": 1}) + "\n" for record in records))
+    found = analyze([export], tmp_path / "case", AnalyzeOptions()).arrow("findings").to_pylist()
+    told = {row["check_id"]: row["certainty"] for row in found}
+    assert told["LV005"] == told["UQ001"] == "possible"
+    assert {row["check_id"][:2] for row in found if row["certainty"] == "certain"} == {"EV"}
+
+
 def test_losses_are_in_the_manifest(tmp_path: Path) -> None:
     """An analyst who opens the case learns what the export could not hold."""
     export = tmp_path / "dump.json"

@@ -317,7 +317,7 @@ def _wrapped(check: type[Check], columns: list[str], shown: list[str]) -> str:
     if check.rests_on_absence():
         doubts.append("e.fault IS NOT NULL")
     if not check.id.startswith("EV"):
-        # An expiry, a type or a value that the export could not hold is missing in the tables, whatever a check looks at.
+        # What the export could not hold (an expiry, a type) is missing in the tables, whatever a check looks at.
         doubts.append("EXISTS (FROM warnings AS w WHERE w.evidence = e.evidence AND starts_with(w.kind, 'loss_'))")
     if doubts:
         certainty = f"CASE WHEN {' OR '.join(doubts)} THEN 'possible' ELSE {certainty} END"
