@@ -27,8 +27,8 @@ from jobsleuth.errors import UsageError
 EXAMPLE = "Example:  jobsleuth jobs case --queue press --state active --sort started_at"
 
 _FOR_PEOPLE = (
-    "namespace || '/' || queue as queue, job_id, state, name, attempts, created_at, scheduled_at, started_at,"
-    " finished_at, error"
+    "namespace || '/' || queue as queue, job_id, state, name, attempts, error, created_at, scheduled_at, started_at,"
+    " finished_at"
 )
 _SHOWN = 50
 _UNITS = {"ms": 1, "s": 1_000, "min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

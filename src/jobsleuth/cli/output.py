@@ -13,7 +13,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -40,9 +40,9 @@ _STYLES = {
     "info": "cyan",
     "command": "cyan",
 }
-_GAP = 3
-_LEAST = 4
 _CELL = 200
+_TOLD = 6
+"""Columns that a table names of those it does not show."""
 _ROOM = "check that its folder is writable and the disk has room, or choose another place with --out"
 _PATIENCE = 1.0
 """Seconds of silence before progress is shown."""
@@ -131,7 +131,8 @@ def rows(
         _parquet(found, names, out)
         return
     if fmt is RowFormat.TABLE:
-        _table(names, list(records(found, moment)), total, more, quiet)
+        times = {nth for nth, field in enumerate(found.schema) if str(field.type).startswith("timestamp")}
+        _table(names, list(records(found, moment)), total, more, quiet, times)
         return
     values = records(found, lambda ms: moment(ms, iso=True))
     objects = (dict(zip(names, map(jsonable, row), strict=True)) for row in values)
@@ -354,41 +355,47 @@ def array(objects: Iterable[Any]) -> Iterator[str]:
     yield "\n]\n"
 
 
-def _table(names: Sequence[str], found: Sequence[Sequence[Any]], total: int | None, more: str, quiet: bool) -> None:
-    from rich import box
-    from rich.table import Table
+def _table(
+    names: Sequence[str],
+    found: Sequence[Sequence[Any]],
+    total: int | None,
+    more: str,
+    quiet: bool,
+    times: Collection[int] = (),
+) -> None:
     from rich.text import Text
 
+    from jobsleuth.cli.grid import draw
     from jobsleuth.reports import number
 
-    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
-    shown = [[Text(_cell(value)) for value in row] for row in found]
-    heads = [Text(terminal(name)) for name in names]
-    widths = [max(text.cell_len for text in column) for column in zip(heads, *shown, strict=True)]
+    kinds = [{type(row[nth]) for row in found} - {type(None)} for nth in range(len(names))]
+    numbers = {nth for nth, kind in enumerate(kinds) if kind and kind <= {int, float}}
+    ids = {nth for nth, name in enumerate(names) if name in ("key", "id") or name.endswith("_id")}
     out = console()
-    if _has_width():
-        widths = _fitting(widths, out.width - _GAP * (len(widths) - 1))
-    else:
-        out.width = sum(widths) + _GAP * len(widths)
-    for nth, (head, width) in enumerate(zip(heads, widths, strict=True)):
-        kinds = {type(row[nth]) for row in found} - {type(None)}
-        numeric = bool(kinds) and kinds <= {int, float}
-        grid.add_column(head, justify="right" if numeric else "left", width=width, no_wrap=True, overflow="ellipsis")
-    for texts in shown:
-        grid.add_row(*texts)
-    out.print(grid, soft_wrap=False)
+    bare, crowded = draw(
+        out,
+        [Text(terminal(name)) for name in names],
+        [[Text(_cell(value)) for value in row] for row in found],
+        firm={*numbers, *ids, *times},
+        right=numbers,
+        empty={nth for nth, kind in enumerate(kinds) if found and not kind},
+        width=out.width if _has_width() else None,
+    )
     if quiet:
         return
     told = number(len(found), "row") if total in (None, len(found)) else f"{len(found):,} of {total:,} rows; {more}"
-    out.print(Text(told, "dim"))
+    lines = [told]
+    if bare:
+        lines.append(f"no value in any row: {_named(names, bare)}")
+    if crowded:
+        lines.append(f"no room for {_named(names, crowded)}: a wider window, or COLUMNS=250, shows more")
+    for line in lines:
+        out.print(Text(line, "dim"))
 
 
-def _fitting(widths: list[int], available: int) -> list[int]:
-    """The widest columns give way first, down to a few letters."""
-    fitting = list(widths)
-    while sum(fitting) > available and max(fitting) > _LEAST:
-        fitting[fitting.index(max(fitting))] -= 1
-    return fitting
+def _named(names: Sequence[str], which: Sequence[int]) -> str:
+    more = f" and {len(which) - _TOLD} more" if len(which) > _TOLD else ""
+    return ", ".join(terminal(names[nth], 40) for nth in which[:_TOLD]) + more
 
 
 def _cell(value: Any) -> str:
