@@ -39,9 +39,11 @@ _FINGERPRINT = """
     ])::VARCHAR)[:32]
 """
 _PLAIN = f"SELECT g.* REPLACE ({_FINGERPRINT} AS fingerprint) FROM given_findings AS g ORDER BY g.nth"
+_AT_ONCE = 50_000
 _PLACE = "dialect, namespace, queue, job_id, evidence, db"
 # What shows that a job was started, newest sign; BullMQ's counters and Asynq's outlive a retry, the time may not.
-_SQL = f"""
+_KNOWN = f"""
+    CREATE OR REPLACE TEMP TABLE known AS
     WITH asked AS MATERIALIZED (
         SELECT DISTINCT {_PLACE} FROM given_findings WHERE job_id IS NOT NULL
     ),
@@ -88,7 +90,7 @@ _SQL = f"""
         SEMI JOIN asked AS a USING ({_PLACE})
         GROUP BY ALL
     ),
-    known AS (
+    gathered AS (
         SELECT a.*, r.* EXCLUDE (dialect, namespace, queue, job_id, evidence, db), c.held_by AS claimed_by,
             t.told_at, t.active_at, t.event,
             greatest(r.created_at, r.started_at, r.finished_at, r.last_failed_at, r.pending_since, t.told_at)
@@ -110,8 +112,12 @@ _SQL = f"""
         LEFT JOIN claims AS c USING ({_PLACE})
         LEFT JOIN told AS t USING ({_PLACE})
         LEFT JOIN scarred AS x USING ({_PLACE})
-    ),
-    answered AS (
+    )
+    SELECT * FROM gathered
+"""
+# The sentences are made for a few thousand findings at a time: they take many times the room of what they say.
+_ANSWERS = f"""
+    WITH answered AS (
         SELECT k.dialect, k.namespace, k.queue, k.job_id, k.evidence, k.db, k.seen_at,
             CASE
                 WHEN k.seen_at IS NULL THEN 'cannot be known: the evidence holds no time that speaks of this job'
@@ -146,6 +152,7 @@ _SQL = f"""
                 ELSE 'its record does not say whether it was started'
             END AS retry_why
         FROM known AS k
+        SEMI JOIN given_findings AS g USING ({_PLACE})
     )
     SELECT g.* REPLACE (
         CASE WHEN g.job_id IS NULL THEN g.since_from ELSE coalesce(g.since_from, s.seen_at) END AS since_from,
@@ -184,10 +191,17 @@ def answer(connection: duckdb.DuckDBPyConnection, findings: pa.Table, columns: M
             are made.
     """
     able = all(set(needed) <= columns.get(table, set()) for table, needed in NEEDS.items())
-    numbered = findings.append_column("nth", pa.array(range(findings.num_rows), pa.int64()))
-    connection.register("given_findings", numbered)
-    try:
-        answered = connection.sql(_SQL if able else _PLAIN).to_arrow_table()
-    finally:
+    if able:
+        connection.register("given_findings", findings.select(_PLACE.split(", ")))
+        connection.execute(_KNOWN)
         connection.unregister("given_findings")
-    return conform("findings", answered.drop_columns(["nth"]))
+    answered = []
+    for batch in findings.to_batches(max_chunksize=_AT_ONCE):
+        numbered = pa.Table.from_batches([batch]).append_column("nth", pa.array(range(batch.num_rows), pa.int64()))
+        connection.register("given_findings", numbered)
+        made = connection.sql(_ANSWERS if able else _PLAIN).to_arrow_table()
+        answered.append(conform("findings", made.drop_columns(["nth"])))
+        connection.unregister("given_findings")
+    if able:
+        connection.execute("DROP TABLE known")
+    return pa.concat_tables(answered) if answered else findings
