@@ -43,12 +43,11 @@ def cells(line: str) -> int:
 def test_an_id_can_be_typed(run: Run, case: Path, columns: int) -> None:
     """At each width every UUID is whole, no row is wider than the window, and each column is shown or named."""
     told = run("jobs", case, COLUMNS=str(columns)).stdout
-    rows = told.splitlines()[2:-3]
-    assert [row for row in rows if cells(row) > columns] == []
+    assert [line for line in told.splitlines() if cells(line) > columns] == []
     assert all(one in told for one in IDS[:3])
     for column in ("queue", "job_id", "state", "name", "attempts", "error", "created_at", "started_at"):
         assert column in told
-    assert "no value in any row: error, scheduled_at, started_at, finished_at" in told
+    assert "no value in any row: error, scheduled_at, started_at, finished_at" in " ".join(told.split())
 
 
 def test_a_narrow_window_shows_the_beginning_of_ids(run: Run, case: Path) -> None:
@@ -56,7 +55,7 @@ def test_a_narrow_window_shows_the_beginning_of_ids(run: Run, case: Path) -> Non
     told = run("jobs", case, COLUMNS="40").stdout
     assert all(one[:18] in told for one in IDS[:3])
     assert "no room for " in told
-    assert [line for line in told.splitlines()[:6] if cells(line) > 40] == []
+    assert [line for line in told.splitlines() if cells(line) > 40] == []
 
 
 def test_a_number_is_whole_or_not_there(run: Run, case: Path) -> None:
@@ -65,7 +64,7 @@ def test_a_number_is_whole_or_not_there(run: Run, case: Path) -> None:
     told = run("sql", case, query, COLUMNS="44").stdout
     assert "12345678901234567" in told
     assert "98765432109876543" not in told and "9876…" not in told
-    assert "no room for m, last: " in told
+    assert "no room for m, last:" in told
 
 
 def test_a_pipe_gets_all_columns(run: Run, case: Path) -> None:

@@ -390,7 +390,7 @@ def _table(
     if crowded:
         lines.append(f"no room for {_named(names, crowded)}: a wider window, or COLUMNS=250, shows more")
     for line in lines:
-        out.print(Text(line, "dim"))
+        out.print(Text(line, "dim"), soft_wrap=not _has_width())
 
 
 def _named(names: Sequence[str], which: Sequence[int]) -> str:
