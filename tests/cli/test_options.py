@@ -112,8 +112,15 @@ def test_jobs_by_age_priority_and_ids(run: Run, desk: Path) -> None:
         found = sorted(r["job_id"] for r in json.loads(run("jobs", "case", *given, "--json", cwd=desk).stdout))
         assert found == wanted, given
     (desk / "ids").write_text("held-2\nno-such-job\n\nheld-1\n")
-    found = json.loads(run("jobs", "case", "--ids", "ids", "--queue", "press", "--json", cwd=desk).stdout)
-    assert [r["job_id"] for r in found] == ["held-1", "held-2"]
+    done = run("jobs", "case", "--ids", "ids", "--queue", "press", "--json", cwd=desk)
+    assert [r["job_id"] for r in json.loads(done.stdout)] == ["held-1", "held-2"]
+    assert done.stderr == "jobsleuth: note: 1 of 3 ids are of no job in this case: no-such-job\n"
+    assert run("jobs", "case", "--ids", "ids", "--quiet", cwd=desk).stderr == ""
+    # As a spreadsheet on Windows writes it; U+2028 is part of an id and ends no line.
+    (desk / "ids").write_bytes("\ufeffheld-2\r\nheld-\u20281\r\n".encode())
+    done = run("jobs", "case", "--ids", "ids", "--queue", "press", "--json", cwd=desk)
+    assert [r["job_id"] for r in json.loads(done.stdout)] == ["held-2"]
+    assert done.stderr == "jobsleuth: note: 1 of 2 ids are of no job in this case: held-\\u20281\n"
     piped = subprocess.run(
         [sys.executable, "-m", "jobsleuth", "jobs", "case", "--ids", "-", "--format", "csv"],
         input="held-1\n", cwd=desk, capture_output=True, text=True, check=False,

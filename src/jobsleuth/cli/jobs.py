@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +25,9 @@ from jobsleuth.cli.options import (
 )
 from jobsleuth.errors import UsageError
 
+if TYPE_CHECKING:
+    from jobsleuth.case import Case
+
 EXAMPLE = "Example:  jobsleuth jobs case --queue press --state active --sort started_at"
 
 _FOR_PEOPLE = (
@@ -31,6 +35,7 @@ _FOR_PEOPLE = (
     " finished_at"
 )
 _SHOWN = 50
+_NAMED = 5
 _UNITS = {"ms": 1, "s": 1_000, "min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _AGE = "(select as_of_ms from evidence e where e.evidence = jobs.evidence) - epoch_ms(created_at)"
 
@@ -79,6 +84,7 @@ def command(
         raise UsageError("a file needs a format", hint="add --format csv, ndjson, json or parquet")
     small = next(t for t in TABLES if t.name == "jobs").small_columns
     least, most = _priorities(priority)
+    listed = None if ids is None else _listed(ids)
     conditions: list[str] = []
     values: list[Any] = []
     for condition, value in (
@@ -91,7 +97,7 @@ def command(
         (f"{_AGE} < ?", _span("--newer-than", newer_than)),
         ("priority >= ?", least),
         ("priority <= ?", most),
-        ("job_id in (select unnest(?::varchar[]))", None if ids is None else _listed(ids)),
+        ("job_id in (select unnest(?::varchar[]))", listed),
     ):
         if value is not None:
             conditions.append(condition)
@@ -100,6 +106,8 @@ def command(
     order = f" order by {_order(sort, small)}evidence, db, dialect, namespace, queue, job_id"
     columns = _FOR_PEOPLE if wanted is RowFormat.TABLE else ", ".join(f'"{column}"' for column in [*small, "error"])
     opened = redaction.opened(case, redact, redact_key)
+    if listed and not quiet:
+        _tell_unknown(opened, listed, named=not redact and redact_key is None)
     with output.patience("reading jobs", quiet):
         total: int | None = None
         if wanted is RowFormat.TABLE:
@@ -159,6 +167,16 @@ def _priorities(text: str | None) -> tuple[int | None, int | None]:
 
 
 def _listed(file: Path) -> list[str]:
-    """Ids, one a line."""
+    """Ids, one a line; a line ends with a line feed only, since an id may hold whatever else splits lines."""
     data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-    return [line for line in data.decode("utf-8", "backslashreplace").splitlines() if line]
+    text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "backslashreplace")
+    return [line for line in (line.removesuffix("\r") for line in text.split("\n")) if line]
+
+
+def _tell_unknown(case: Case, listed: list[str], *, named: bool) -> None:
+    """A note on ids that no queue of the case knows: they would just be missing in the list."""
+    query = "select distinct id from (select unnest(?::varchar[]) as id) where id not in (select job_id from jobs)"
+    unknown = sorted(row["id"] for row in case.query(query, [listed]).to_pylist())
+    if unknown:
+        some = ": " + ", ".join(unknown[:_NAMED]) + (", …" if len(unknown) > _NAMED else "") if named else ""
+        output.note(f"{len(unknown):,} of {len(set(listed)):,} ids are of no job in this case{some}")
