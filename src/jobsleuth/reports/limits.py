@@ -29,6 +29,9 @@ def limits(connection: duckdb.DuckDBPyConnection, manifest: Manifest) -> Iterato
     if dialects:
         yield from _of_times(manifest.evidence)
         yield from _of_claims(connection, dialects)
+    accepted = manifest.options.get("accepted_findings")
+    if accepted:
+        yield f"{number(accepted, 'known finding')} that the policy or a baseline accepted: they are left out"
     limit = manifest.options.get("payload_limit")
     if limit is not None:
         yield (

@@ -178,7 +178,9 @@ def _cause(document: Document, nth: int, cause: Cause, width: int) -> Iterator[L
     else:
         parts = [f"{p.count:,} × {_title(document, p.check_id)} ({p.check_id})" for p in cause.parts[:_PARTS]]
         if len(cause.parts) > _PARTS:
-            parts.append(f"{number(sum(p.count for p in cause.parts[_PARTS:]), 'more')}")
+            parts.append(
+                f"{sum(p.count for p in cause.parts[_PARTS:]):,} of {number(len(cause.parts) - _PARTS, 'more check')}"
+            )
         yield from flow(((f"    {'; '.join(parts)}", "plain"),), width)
     facts = list(_facts(cause))
     if facts:
