@@ -11,6 +11,7 @@ import pytest
 
 from jobsleuth.case import Case
 from jobsleuth.reports import FORMATS, document, render
+from tests.reports.conftest import build, check, finding, rows
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "report-1.schema.json"
 
@@ -111,6 +112,20 @@ def test_sarif_is_one_run_with_rules_and_results(small_case: Case) -> None:
     assert all(rules[r["ruleIndex"]]["id"] == r["ruleId"] for r in run["results"])
     assert {r["level"] for r in run["results"]} == {"error", "warning"}
     assert run["artifacts"][0]["hashes"] == {"sha-256": "ab" * 32}
+
+
+def test_sarif_has_a_place_for_every_result(tmp_path: Path) -> None:
+    """What GitHub's code scanning asks for beyond the standard: an artifact and a first line in each result, also of a
+    finding about no file. An absolute path is a file URI, a relative one stays relative, and neither holds a blank."""
+    for given, uri in (("/dumps/a b#1.rdb", "file:///dumps/a%20b%231.rdb"), ("dumps/../x.rdb", "dumps/../x.rdb")):
+        nowhere = {**finding("MB001", "q", None, evidence=None), "queue": None, "namespace": None}
+        found = [finding("MB001", "q", "1"), nowhere]
+        tables = {"checks": rows("checks", check("MB001", findings=2)), "findings": rows("findings", *found)}
+        case = build(tmp_path / uri.replace("/", "-"), tables, path=given)
+        run = json.loads(rendered(case, "sarif"))["runs"][0]
+        places = [result["locations"][0]["physicalLocation"] for result in run["results"]]
+        assert places == [{"artifactLocation": {"uri": uri}, "region": {"startLine": 1}}] * 2
+        assert run["artifacts"][0]["location"]["uri"] == uri
 
 
 def test_sarif_has_the_fingerprints_by_which_baselines_know_findings(small_case: Case) -> None:

@@ -14,6 +14,8 @@ from jobsleuth.reports.verdict import unable
 from jobsleuth.safetext import markdown, terminal
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_WHOLE_FILE = {"startLine": 1}
+"""Evidence has no lines, but GitHub's code scanning wants one in every place."""
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
@@ -67,8 +69,11 @@ def _rule(check: CheckFact) -> dict[str, Any]:
 def _result(finding: Finding, rules: dict[str, int], paths: dict[int, str]) -> dict[str, Any]:
     names = [n for n in (finding.namespace, finding.queue, finding.job_id) if n is not None]
     location: dict[str, Any] = {}
-    if finding.evidence in paths:
-        location["physicalLocation"] = {"artifactLocation": {"uri": paths[finding.evidence]}}
+    # A finding of no file in particular stands at the first: GitHub takes no result without a place.
+    first = next(iter(paths.values()), None)
+    uri = first if finding.evidence is None else paths.get(finding.evidence, first)
+    if uri is not None:
+        location["physicalLocation"] = {"artifactLocation": {"uri": uri}, "region": _WHOLE_FILE}
     if names:
         location["logicalLocations"] = [
             {
@@ -98,4 +103,6 @@ def _result(finding: Finding, rules: dict[str, int], paths: dict[int, str]) -> d
 
 
 def _uri(path: str) -> str:
-    return quote(path.encode("utf-8", "surrogateescape"), safe="/")
+    """A relative path as it is, an absolute one as the standard wants it."""
+    quoted = quote(path.encode("utf-8", "surrogateescape"), safe="/")
+    return f"file://{quoted}" if path.startswith("/") else quoted
