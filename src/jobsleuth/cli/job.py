@@ -28,6 +28,7 @@ def command(
     job_id: Annotated[str, typer.Argument(metavar="ID", help="Job id.", show_default=False)],
     queue: Annotated[str | None, typer.Option("--queue", help="Queue name, or namespace/queue.")] = None,
     namespace: Annotated[str | None, typer.Option("--namespace", help="BullMQ prefix, or asynq.")] = None,
+    db: Annotated[int | None, typer.Option("--db", min=0, help="Redis database number.")] = None,
     decode_raw: Annotated[
         bool,
         typer.Option("--decode-raw", help="Also show payload, result and unread bytes as protobuf and MessagePack."),
@@ -47,10 +48,12 @@ def command(
     shown = PAYLOAD_SHOWN if show_payload is None else show_payload or None
     opened = redaction.opened(case, redact, redact_key)
     # An id that is not UTF-8 reaches us as the system passes it; the tables show it escaped.
-    job_id = from_bytes(os.fsencode(job_id))
-    found = find_jobs(opened, job_id, queue, namespace)
+    given = os.fsencode(job_id)
+    job_id = from_bytes(given)
+    found = find_jobs(opened, job_id if given == job_id.encode() else given, queue, namespace, db)
     if not found:
         where = f" in queue {terminal(queue)}" if queue is not None else ""
+        where += f" of database {db}" if where and db is not None else f" in database {db}" if db is not None else ""
         raise UsageError(
             f"no job {terminal(job_id, 80)}{where}",
             file=str(case),
@@ -63,7 +66,7 @@ def command(
             file=str(case),
             hint=f"say which: --queue {shlex.quote(terminal(found[0].place))}",
         )
-    # The same queue in several databases or files: all of them, one after the other.
+    # The same queue in several databases or files: all of them, one after the other, unless --db says which.
     with output.patience("gathering", quiet):
         pictures = [picture(opened, ref) for ref in found]
     if json:

@@ -10,6 +10,7 @@ from typing import Any
 from jobsleuth.case import Case
 from jobsleuth.reports.findings import place
 from jobsleuth.reports.rows import jsonable, records
+from jobsleuth.safetext import from_bytes
 
 PAYLOAD_SHOWN = 200
 """Bytes of a payload or a result that a picture shows."""
@@ -25,7 +26,10 @@ _OF_QUEUE = "layout, layout_why, library_version, paused, counts, limits"
 
 @dataclass(frozen=True)
 class JobRef:
-    """What makes a job one job within a case."""
+    """What makes a job one job within a case: names as text, and their bytes where the text is not exact.
+
+    A text with `\\xff` in it may be just that or stand for the byte; the bytes tell the two apart.
+    """
 
     evidence: int
     db: int
@@ -33,6 +37,9 @@ class JobRef:
     namespace: str
     queue: str
     job_id: str
+    namespace_bytes: bytes | None = None
+    queue_bytes: bytes | None = None
+    job_id_bytes: bytes | None = None
 
     @property
     def place(self) -> str:
@@ -61,6 +68,7 @@ class Picture:
         log_lines: lines in its log.
         logs: the newest of them, oldest first: `position`, `line`.
         findings: findings that speak of it.
+        namesakes: other jobs of its queue whose ids read the same as text.
     """
 
     ref: JobRef
@@ -77,6 +85,7 @@ class Picture:
     log_lines: int = 0
     logs: list[Row] = field(default_factory=list)
     findings: list[Row] = field(default_factory=list)
+    namesakes: int = 0
 
     def facts(self, shown: int | None = PAYLOAD_SHOWN) -> dict[str, Any]:
         """The picture as JSON holds it.
@@ -123,23 +132,30 @@ def _kept(value: Any, shown: int | None) -> Any:
     return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
-def find_jobs(case: Case, job_id: str, queue: str | None = None, namespace: str | None = None) -> list[JobRef]:
+def find_jobs(
+    case: Case, job_id: str | bytes, queue: str | None = None, namespace: str | None = None, db: int | None = None
+) -> list[JobRef]:
     """Every job of the case with this id.
 
     Args:
         case: an open case.
-        job_id: as in the tables.
+        job_id: as in the tables; bytes: just these, where a text might be an escape or mean what it says.
         queue: queue name, or `namespace/queue`; None: any.
         namespace: None: any.
+        db: Redis database number; None: any.
     """
+    text = from_bytes(job_id) if isinstance(job_id, bytes) else job_id
     rows = _rows(
         case,
-        "select evidence, db, dialect, namespace, queue, job_id from jobs where job_id = $id"
-        " and ($queue is null or queue = $queue or namespace || '/' || queue = $queue)"
-        " and ($namespace is null or namespace = $namespace) order by all",
-        {"id": job_id, "queue": queue, "namespace": namespace},
+        "select evidence, db, dialect, namespace, queue, job_id, namespace_bytes, queue_bytes, job_id_bytes from jobs"
+        " where job_id = $id and ($queue is null or queue = $queue or namespace || '/' || queue = $queue)"
+        " and ($namespace is null or namespace = $namespace) and ($db is null or db = $db) order by all",
+        {"id": text, "queue": queue, "namespace": namespace, "db": db},
     )
-    return [JobRef(**row) for row in rows]
+    refs = [JobRef(**row) for row in rows]
+    if isinstance(job_id, bytes):
+        refs = [ref for ref in refs if (text.encode() if ref.job_id_bytes is None else ref.job_id_bytes) == job_id]
+    return refs
 
 
 def picture(case: Case, ref: JobRef) -> Picture:
@@ -160,12 +176,14 @@ def pictures(case: Case, refs: Sequence[JobRef], *, payloads: bool = True) -> li
     asked = _Asked(case, refs)
     as_of = {info.number: info.as_of_ms for info in case.manifest.evidence}
     jobs = asked.rows(
-        f"select {{a}}, t.*{'' if payloads else ' exclude (payload)'} from jobs t join asked a using ({{it}})"
+        f"select {{a}}, t.*{'' if payloads else ' exclude (payload)'} from jobs t join asked a using ({{it}}) {{same}}"
     )
     schedule_ids = [rows[0].get("schedule_id") if rows else None for rows in jobs]
-    queues = asked.rows(f"select {{a}}, {_OF_QUEUE} from queues t join asked a using ({{queue}})")
+    queues = asked.rows(f"select {{a}}, {_OF_QUEUE} from queues t join asked a using ({{queue}}) {{same_queue}}")
     places = asked.rows(_PLACES)
-    holders = asked.rows("select {a}, t.* from workers t join asked a using ({it}) order by kind, worker_id")
+    holders = asked.rows(
+        "select {a}, t.* from workers t join asked a using ({it}) {same_queue} order by kind, worker_id"
+    )
     parents = asked.rows(_KIN.format(mine="source", other="target", a="{a}"))
     children = asked.rows(_KIN.format(mine="target", other="source", a="{a}"))
     links = asked.rows(
@@ -175,21 +193,23 @@ def pictures(case: Case, refs: Sequence[JobRef], *, payloads: bool = True) -> li
     )
     schedules = asked.rows(
         "select {a}, t.schedule_id, spec, next_at, last_at, t.job_id from schedules t join asked a using ({queue})"
-        " where t.job_id = a.job_id or t.schedule_id = ($schedules::varchar[])[a.nth + 1] order by t.schedule_id",
+        " {same_queue} and (t.job_id = a.job_id or t.schedule_id = ($schedules::varchar[])[a.nth + 1])"
+        " order by t.schedule_id",
         schedules=schedule_ids,
     )
     events = asked.rows(
-        'select {a}, "at", event, stream_id, fields from events t join asked a using ({it}) order by "at",'
+        'select {a}, "at", event, stream_id, fields from events t join asked a using ({it}) {same_queue} order by "at",'
         " try_cast(split_part(stream_id, '-', 2) as ubigint)"
     )
-    lines = asked.rows("select {a}, count(*) as n from logs t join asked a using ({it}) group by 1")
+    lines = asked.rows("select {a}, count(*) as n from logs t join asked a using ({it}) {same} group by 1")
     logs = asked.rows(
-        "select {a}, position, line from logs t join asked a using ({it})"
+        "select {a}, position, line from logs t join asked a using ({it}) {same}"
         f" qualify row_number() over (partition by a.nth order by position desc) <= {LOG_LINES} order by position"
     )
     findings = asked.rows(
         "select {a}, check_id, severity, certainty, message from findings t join asked a using ({it}) order by all"
     )
+    alike = asked.rows("select {a}, count(*) as n from jobs t join asked a using ({it}) group by 1")
     return [
         Picture(
             ref=ref,
@@ -206,16 +226,22 @@ def pictures(case: Case, refs: Sequence[JobRef], *, payloads: bool = True) -> li
             log_lines=lines[n][0]["n"] if lines[n] else 0,
             logs=logs[n],
             findings=findings[n],
+            namesakes=alike[n][0]["n"] - 1,
         )
         for n, ref in enumerate(refs)
     ]
 
 
 _QUEUE = "evidence, db, namespace, queue"
+_SAME_QUEUE = (
+    "where t.namespace_bytes is not distinct from a.namespace_bytes"
+    " and t.queue_bytes is not distinct from a.queue_bytes"
+)
+_SAME_JOB = f"{_SAME_QUEUE} and t.job_id_bytes is not distinct from a.job_id_bytes"
 # A list is taken from at its tail, a zset at its head; a marker that stands in between is no entry.
 _PLACES = """
     , mine as materialized (
-        select a.nth, t.* from membership t join asked a using ({it})
+        select a.nth, t.* from membership t join asked a using ({it}) {same}
     ),
     sized as (
         select t.key, t.structure, t.evidence, t.db, count(*) as size from membership t
@@ -252,7 +278,8 @@ class _Asked:
     _WITH = (
         "with asked as materialized (select unnest($nth::int[]) as nth, unnest($e::int[]) as evidence,"
         " unnest($db::bigint[]) as db, unnest($ns::varchar[]) as namespace, unnest($q::varchar[]) as queue,"
-        " unnest($id::varchar[]) as job_id) "
+        " unnest($id::varchar[]) as job_id, unnest($xns::blob[]) as namespace_bytes,"
+        " unnest($xq::blob[]) as queue_bytes, unnest($xid::blob[]) as job_id_bytes) "
     )
 
     def __init__(self, case: Case, refs: Sequence[JobRef]) -> None:
@@ -264,11 +291,15 @@ class _Asked:
             "ns": [ref.namespace for ref in refs],
             "q": [ref.queue for ref in refs],
             "id": [ref.job_id for ref in refs],
+            "xns": [ref.namespace_bytes for ref in refs],
+            "xq": [ref.queue_bytes for ref in refs],
+            "xid": [ref.job_id_bytes for ref in refs],
         }
 
     def rows(self, query: str, **values: Any) -> list[list[Row]]:
         """For each job its rows, in the query's order; `{a}` in it is the column that tells whose they are."""
         query = query.replace("{a}", "a.nth").replace("{it}", f"{_QUEUE}, job_id").replace("{queue}", _QUEUE)
+        query = query.replace("{same}", _SAME_JOB).replace("{same_queue}", _SAME_QUEUE)
         out: list[list[Row]] = [[] for _ in self._values["nth"]]
         for row in _rows(self._case, self._WITH + query, {**self._values, **values}):
             out[row.pop("nth")].append(row)

@@ -45,6 +45,9 @@ def story(picture: Picture) -> str:
     claimed = job.get("claimed_state")
     if claimed is not None and claimed != job.get("state"):
         sentences.append(f"Its record says {claimed}, but where it really is says {job.get('state')}.")
+    if picture.namesakes:
+        told = number(picture.namesakes, "other job of its queue reads", "other jobs of its queue read")
+        sentences.append(f"{told} the same as text: locks, kin, events and findings may speak of either.")
     if picture.findings:
         sentences.append(f"{number(len(picture.findings), 'finding speaks', 'findings speak')} of it.")
     return terminal(" ".join(sentences))

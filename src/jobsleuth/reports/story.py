@@ -55,6 +55,7 @@ def picture_lines(picture: Picture, width: int = WIDTH, shown: int | None = PAYL
     ref, job = picture.ref, picture.job
     title = (
         (f"{terminal(ref.job_id)} ", "strong"),
+        (f"(bytes {ref.job_id_bytes.hex()}) " if ref.job_id_bytes is not None else "", "plain"),
         (f"in {terminal(ref.place)} (db {ref.db}): ", "plain"),
         (terminal(str(job.get("state"))), "strong"),
     )

@@ -51,6 +51,14 @@ class Reading:
         self._by_base = {(q.db, q.base): n for n, q in enumerate(queues)}
         self._namespaces = _Words([from_bytes(q.namespace) for q in queues])
         self._names = _Words([from_bytes(q.queue) for q in queues])
+        self._exact = {
+            name: pa.array(exact, pa.binary())
+            for name, exact in (
+                ("namespace_bytes", [_exact(q.namespace) for q in queues]),
+                ("queue_bytes", [_exact(q.queue) for q in queues]),
+            )
+            if any(exact)
+        }
         self._bases_by_db: dict[int, list[int]] = {}
         for number, queue in enumerate(queues):
             self._bases_by_db.setdefault(queue.db, []).append(number)
@@ -61,12 +69,13 @@ class Reading:
         return rows[self.table.live[rows]]
 
     def columns(self, queue: Queues, dialect: bool = True) -> dict[str, Any]:
-        """dialect, namespace, queue, db of rows that belong to the queues."""
+        """dialect, namespace, queue, db of rows that belong to the queues, and bytes where some name is not UTF-8."""
         out: dict[str, Any] = {"dialect": self.dialect(len(queue))} if dialect else {}
         return out | {
             "namespace": self._namespaces.of(queue),
             "queue": self._names.of(queue),
             "db": pa.array(self._db[queue]),
+            **{name: exact.take(pa.array(queue)) for name, exact in self._exact.items()},
         }
 
     @staticmethod
@@ -186,6 +195,15 @@ class _Words:
     def text(self, queue: Queues) -> pa.Array:
         """Null where `queue` is -1."""
         return self._words.take(pa.array(self._code[queue], mask=queue < 0))
+
+
+def _exact(name: bytes) -> bytes | None:
+    """The name where its text is an escape."""
+    try:
+        name.decode("utf-8")
+    except UnicodeDecodeError:
+        return name
+    return None
 
 
 def _put(values: pa.Array, at: npt.NDArray[np.int64], new: pa.Array) -> pa.Array:

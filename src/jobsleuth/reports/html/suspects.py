@@ -78,15 +78,21 @@ def _key(finding: Finding) -> _Key:
 
 
 def _known(case: Case, keys: list[_Key]) -> dict[_Key, JobRef]:
-    """Those of the jobs that have a row: a finding may speak of an id that no queue knows."""
+    """Those of the jobs that have a row: a finding may speak of an id that no queue knows.
+
+    Of jobs that read the same as text, which a finding does not tell apart, the one whose text is exact.
+    """
     ids = sorted({str(key[5]) for key in keys})
     rows = case.query(
-        "select evidence, db, dialect::varchar, namespace::varchar, queue::varchar, job_id from jobs"
-        " where job_id in (select unnest($ids::varchar[]))",
+        "select evidence, db, dialect::varchar as dialect, namespace::varchar as namespace, queue::varchar as queue,"
+        " job_id, namespace_bytes, queue_bytes, job_id_bytes from jobs"
+        " where job_id in (select unnest($ids::varchar[])) order by all nulls first",
         {"ids": ids},
     ).to_pylist()
-    found = {tuple(row.values()) for row in rows}
-    return {key: JobRef(*key) for key in keys if key in found}
+    found: dict[tuple[Any, ...], JobRef] = {}
+    for row in rows:
+        found.setdefault(tuple(row.values())[:6], JobRef(**row))
+    return {key: found[key] for key in keys if key in found}
 
 
 def _stored(case: Case) -> int:
