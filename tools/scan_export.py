@@ -60,6 +60,10 @@ class Failed(Exception):
     """The export cannot be made, or not further."""
 
 
+def tell(text: str) -> None:
+    sys.stderr.write(f"scan_export: {text}\n")
+
+
 def command_names(packed: bytes) -> Iterator[bytes]:
     """Name of each command in bytes that are about to be sent.
 
@@ -227,6 +231,7 @@ class State:
     refused: int = 0
     started_at_ms: int = 0
     server_version: str | None = None
+    cluster: bool = False
 
 
 class Output:
@@ -294,6 +299,7 @@ class Progress:
 def find_sources(nodes: Sequence[tuple[str, int]], dbs: Sequence[int], login: Login, primary: bool) -> State:
     """What to walk: for each node its replica where it has one, and the databases that have keys."""
     state = State(match=None)
+    known: set[tuple[str | None, int]] = set()
     for host, port in nodes:
         server = Server(host, port, 0, login)
         info = server.info()
@@ -309,14 +315,22 @@ def find_sources(nodes: Sequence[tuple[str, int]], dbs: Sequence[int], login: Lo
                 if found.get("master_link_status") == "up":
                     (host, port), info = replica, found
                     break
-        readonly = info.get("cluster_enabled") == "1" and info.get("role") == "slave"
+        clustered = info.get("cluster_enabled") == "1"
+        state.cluster = state.cluster or clustered
+        readonly = clustered and info.get("role") == "slave"
+        # A primary and its replicas have one id of their data; before Redis 4 a process has its own only.
+        data = info.get("master_replid") or info.get("run_id")
         sizes = {
             int(name[2:]): int(re.match(r"keys=([0-9]+)", value)[1])  # type: ignore[index]
             for name, value in info.items()
             if re.fullmatch(r"db[0-9]+", name) and value.startswith("keys=")
         }
+        if clustered and any(dbs):
+            raise Failed(f"{host}:{port}: a node of a cluster has no database but 0")
         for db in dbs or sorted(sizes):
-            state.sources.append(Source(host, port, db, readonly, info.get("run_id", ""), sizes.get(db, 0)))
+            if data is None or (data, db) not in known:
+                state.sources.append(Source(host, port, db, readonly, info.get("run_id", ""), sizes.get(db, 0)))
+            known.add((data, db))
         state.server_version = state.server_version or info.get("valkey_version") or info.get("redis_version")
     return state
 
@@ -389,6 +403,7 @@ def first_line(state: State) -> dict[str, Any]:
         "atomic": False,
         "as_of_ms": None,
         "nodes": nodes,
+        "cluster": state.cluster,
         "match": state.match,
     }
 
@@ -501,6 +516,8 @@ def run(options: argparse.Namespace) -> None:
             raise Failed(f"{options.out} exists already; choose another name, or --resume")
         state = find_sources(options.nodes, options.db, login, options.primary)
         state.match = options.match
+        if state.cluster:
+            tell("of a cluster only the nodes that are given are exported; the others' keys will be missing")
         if kept is not None:
             kept.write_text(json.dumps(asdict(state)), "utf-8")
 
@@ -524,7 +541,7 @@ def run(options: argparse.Namespace) -> None:
     kept.unlink(missing_ok=True)
     for what, count in (("gone before they could be read", state.vanished), ("refused by the server", state.refused)):
         if count:
-            sys.stderr.write(f"{count:,} keys were {what}\n")
+            tell(f"{count:,} keys were {what}")
 
 
 def main() -> int:
@@ -537,13 +554,13 @@ def main() -> int:
     try:
         run(options)
     except (Failed, NotAllowed, OSError) as error:
-        sys.stderr.write(f"scan_export: {error}\n")
+        tell(str(error))
     except KeyboardInterrupt:
-        sys.stderr.write("scan_export: broken off\n")
+        tell("broken off")
     else:
         return 0
-    if options.out is not None:
-        sys.stderr.write("What there is can be read; --resume goes on from the last checkpoint.\n")
+    if options.out is not None and options.out.with_name(options.out.name + ".resume").exists():
+        tell("what there is can be read; --resume goes on from the last checkpoint")
     return 2
 
 

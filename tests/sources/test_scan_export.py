@@ -25,6 +25,7 @@ import redis
 
 from jobsleuth.case import TABLES
 from jobsleuth.pipeline import AnalyzeOptions, analyze
+from jobsleuth.sources import open_keyspace, snapshot
 from tests.conftest import RedisServer
 
 ROOT = Path(__file__).parents[2]
@@ -292,7 +293,8 @@ def test_the_replica_is_asked(tmp_path: Path) -> None:
 
 
 def test_nodes_of_a_cluster(tmp_path: Path) -> None:
-    """Each node is walked, and a replica in a cluster lets itself be read: all keys are there once."""
+    """Each node is walked, and a replica in a cluster lets itself be read: all keys are there once, however often a
+    node is given, and it is told that nodes may be missing."""
     buses = [free_port() for _ in range(3)]
     options = [["--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port", str(p)] for p in buses]
     with (
@@ -305,6 +307,7 @@ def test_nodes_of_a_cluster(tmp_path: Path) -> None:
         for number, (node, port) in enumerate(((b, port_b), (c, port_c))):
             node.client().execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 2)
             a.client().execute_command("CLUSTER", "MEET", "127.0.0.1", port, buses[number + 1])
+        nodes = [f"127.0.0.1:{port}" for port in (port_a, port_b, port_c)]
         for node in (a, b):
             wait_for(lambda node=node: b"cluster_state:ok" in node.client().execute_command("CLUSTER", "INFO"))
         a_id = a.client().execute_command("CLUSTER", "MYID").decode()
@@ -322,12 +325,19 @@ def test_nodes_of_a_cluster(tmp_path: Path) -> None:
         wait_for(lambda: a.client().info("replication").get("slave0", {}).get("state") == "online")
         wait_for(lambda: c.client().dbsize() == a.client().dbsize())
         with watched(c.client()) as at_replica:
-            tool("-o", tmp_path / "e.ndjson", f"127.0.0.1:{port_a}", f"127.0.0.1:{port_b}")
+            told = tool("-o", tmp_path / "e.ndjson", *nodes, nodes[0])
+        assert b"only the nodes that are given" in told.stderr
+        refused = tool("-o", tmp_path / "no.ndjson", "--db", "1", nodes[0], check=False)
+        assert (refused.returncode, refused.stderr.count(b"\n")) == (2, 1)
+        assert b"no database but 0" in refused.stderr
+        assert sorted(p.name for p in tmp_path.glob("*ndjson*")) == ["e.ndjson"]
         assert {word for word in at_replica if word not in ("REPLCONF", "PING")} <= SIX | {"READONLY"}
         assert "SCAN" in at_replica
         lines = lines_of(tmp_path / "e.ndjson")
         assert keys_of(lines) == Counter((0, name) for name in names)
         assert len(lines[0]["nodes"]) == 2
+    with snapshot(tmp_path / "e.ndjson") as source, open_keyspace(source) as keyspace:
+        assert [remark.kind for remark in keyspace.facts.remarks] == ["cluster_nodes"]
 
 
 def wait_for(done: Any) -> None:

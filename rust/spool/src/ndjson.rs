@@ -135,6 +135,7 @@ struct Line {
     seen_at_ms: Option<i64>,
     redis_version: Option<Vec<u8>>,
     atomic: Option<bool>,
+    cluster: bool,
     end: bool,
     keys: Option<u64>,
     vanished: Option<u64>,
@@ -218,6 +219,7 @@ impl<W: Write + Seek> Lines<'_, '_, W> {
             b"seen_at_ms" => line.seen_at_ms = json.int_or_null()?,
             b"redis_version" => text(json, &mut line.redis_version)?,
             b"atomic" => line.atomic = Some(json.bool()?),
+            b"cluster" => line.cluster = json.bool()?,
             b"end" => line.end = json.bool()?,
             b"keys" => line.keys = json.int_or_null()?,
             b"vanished" => line.vanished = json.int_or_null()?,
@@ -302,6 +304,10 @@ impl<W: Write + Seek> Lines<'_, '_, W> {
         export.finished_at_ms = line.finished_at_ms;
         export.as_of_ms = line.as_of_ms;
         export.atomic = line.atomic.unwrap_or(false);
+        if line.cluster {
+            let message = "the export is of nodes of a cluster: keys of nodes that were not asked are missing";
+            export.notes.add("cluster_nodes", Some(start), || message.to_owned());
+        }
         Ok(())
     }
 
