@@ -57,6 +57,23 @@ def test_a_killed_worker_explains_all_that_it_left(tmp_path: Path, fixture: str,
     assert case.arrow("findings").column("cause").null_count == 0
 
 
+@pytest.mark.parametrize(
+    ("dump", "causes"),
+    [
+        ("v5.40", {"keys-evicted": 4, "two-prefixes:mails": 2, "queue-abandoned:bull/moved": 3}),
+        ("v5.0", {"job-stranded:bull/five-minutes": 2, "rate-limited:bull/lines": 2, "workers-died:bull/unwatched": 1}),
+        ("bull3", {"schedules-lost:bull/crons": 7, "workers-died:bull/restarted": 1}),
+    ],
+)
+def test_reported_incidents_have_the_cause_that_was_found_then(
+    tmp_path: Path, dump: str, causes: dict[str, int]
+) -> None:
+    """What the reports say it was: an eviction policy, a prefix that was set twice or changed, a limiter without end, a
+    queue emptied under its schedules, a worker that was restarted."""
+    case = analyze([FIXTURES / "incidents" / f"{dump}.rdb"], tmp_path / "case", AnalyzeOptions())
+    assert {r["cause"]: r["findings"] for r in case.arrow("causes").to_pylist()} == causes
+
+
 def test_a_dead_worker_explains_the_jobs_that_wait_but_not_where_another_lives(tmp_path: Path) -> None:
     """Overdue jobs of a queue whose only worker died belong to its death; where a lock lives they stand alone, and a
     parent that waits for the dead worker's job is counted."""

@@ -144,11 +144,21 @@ RULES: tuple[CauseRule, ...] = (
         to_do="Register the schedules again: nothing else revives them.",
         reach="queue",
         signs=_ids("SC001"),
+        explains=_ids("MB002"),
         basis="inferred",
         least=2,
         alone=True,
         condition="NOT EXISTS (SELECT 1 FROM delayed AS d WHERE d.evidence = a.evidence AND d.db = a.db"
         " AND d.namespace = a.namespace AND d.queue = a.queue)",
+    ),
+    CauseRule(
+        kind="queue-abandoned",
+        title="A queue was left behind under an old prefix: no worker looks there any more",
+        to_do="Move its unfinished jobs to the prefix in use, or start a worker with the old one until it is empty.",
+        reach="queue",
+        signs=_ids("LV018"),
+        explains_idle=_ids("LV001 LV004 LV008"),
+        basis="inferred",
     ),
     CauseRule(
         kind="no-worker",
