@@ -14,7 +14,7 @@ from jobsleuth.case import TABLES, Case, CaseWriter, EvidenceInfo, EvidenceWarni
 T = 1_700_000_000_000
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SCHEMAS = {table.name: table.schema for table in TABLES}
-NAMESPACES = {"bullmq": "bull", "asynq": "asynq", "streams": "orders"}
+NAMESPACES = {"bullmq": "bull", "asynq": "asynq", "streams": "orders", "lists": "queue", "layouts": "layouts"}
 """Dialect → namespace of rows that do not say."""
 
 

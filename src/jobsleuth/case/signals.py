@@ -15,7 +15,7 @@ IN_HAND = "in hand"
 """What an entry that is pending in a stream's group counts as: its word is that of Asynq's tasks that are ready."""
 DEPTH: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("waiting", WAITING),
-    ("active", ("active", IN_HAND)),
+    ("active", ("active", "processing", IN_HAND)),
     ("delayed", ("delayed", "scheduled")),
     ("retry", ("retry",)),
     ("failed", ("failed", "archived")),

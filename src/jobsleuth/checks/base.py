@@ -26,6 +26,7 @@ FAMILIES: Mapping[str, str] = {
     "CT": "counters",
     "EV": "evidence",
     "SM": "streams",
+    "PL": "lists",
 }
 SECTIONS = (
     "What it finds",

@@ -18,7 +18,8 @@ from jobsleuth.errors import UsageError
 
 FILE_NAME = "jobsleuth.toml"
 _KEYS = {
-    "": ("checks", "severity", "parameters", "queue", "suppress"),
+    # The last two are descriptions of layouts, which dialects read.
+    "": ("checks", "severity", "parameters", "queue", "suppress", "layout", "lists"),
     "checks": ("disable", "enable"),
     "queue": ("name", "namespace", "disable", "severity", "parameters"),
     "suppress": ("fingerprint", "reason", "expires"),

@@ -16,6 +16,7 @@ from jobsleuth.cli.options import (
     ChecksOption,
     ConfigOption,
     JsonOption,
+    LayoutOption,
     MaxSpoolOption,
     MaxValueOption,
     RedactKeyOption,
@@ -67,6 +68,7 @@ def command(
         Streams,
         typer.Option("--streams", help="Entries of streams that become jobs: all but acknowledged ones, or those too."),
     ] = Streams.OPEN,
+    layout: LayoutOption = None,
     redact: RedactOption = False,
     redact_key: RedactKeyOption = None,
     fail_on: Annotated[
@@ -99,6 +101,7 @@ def command(
         prefixes=tuple(prefix or ()),
         payload_limit=limit,
         streams_acked=streams is Streams.ACKED,
+        described=policies.described(layout, config),
         checks=tuple(own),
         policy=policies.chosen(config, baseline, own),
         redactor=redaction.redactor(redact, redact_key),

@@ -65,6 +65,15 @@ ChecksOption = Annotated[
         show_default=False,
     ),
 ]
+LayoutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--layout",
+        metavar="FILE",
+        help="Descriptions of home-made layouts; those in the policy file where it is not given.",
+        show_default=False,
+    ),
+]
 ConfigOption = Annotated[
     Path | None,
     typer.Option(

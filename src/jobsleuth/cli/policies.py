@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jobsleuth.checks import Check, Policy
+    from jobsleuth.dialects import Described
 
 
 def chosen(config: Path | None, known: Path | None = None, own: Sequence[type[Check]] = ()) -> Policy:
@@ -27,6 +28,24 @@ def chosen(config: Path | None, known: Path | None = None, own: Sequence[type[Ch
     file = config if config is not None else here if here.is_file() else None
     policy = Policy() if file is None else load_policy(file, own)
     return policy if known is None else with_baseline(policy, known)
+
+
+def described(layout: Path | None, config: Path | None) -> Described:
+    """The layouts that `layout` describes, else those of `config`, else of ./jobsleuth.toml.
+
+    Raises:
+        UsageError: a description is not whole or holds what is not known, with its line.
+    """
+    from jobsleuth.checks import POLICY_FILE
+    from jobsleuth.dialects import Described
+
+    here = Path(POLICY_FILE)
+    file = layout or config or (here if here.is_file() else None)
+    if file is None:
+        return Described()
+    from jobsleuth.dialects.layouts.file import load_layouts
+
+    return load_layouts(file)
 
 
 def own(files: Sequence[Path] | None) -> list[type[Check]]:

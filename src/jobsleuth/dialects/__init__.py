@@ -2,5 +2,6 @@
 
 from jobsleuth.dialects.base import Dialect, Options, RecordKey, Story
 from jobsleuth.dialects.catalogue import all_dialects
+from jobsleuth.dialects.description import Described
 
-__all__ = ["Dialect", "Options", "RecordKey", "Story", "all_dialects"]
+__all__ = ["Described", "Dialect", "Options", "RecordKey", "Story", "all_dialects"]

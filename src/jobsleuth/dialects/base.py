@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobsleuth.dialects.description import Layout
 from jobsleuth.keyspace import Claims, Keyspace
 
 
@@ -22,11 +23,15 @@ class Options:
         payload_limit: bytes of each payload kept; None: all, 0: none.
         prefixes: namespaces the user settled (BullMQ `--prefix`), bytes.
         acknowledged: whether entries of streams that their group is done with become rows of `jobs` too.
+        layouts: home-made layouts that the user described.
+        lists: layouts of plain lists that the user gave in place of the built-in ones; None: those.
     """
 
     payload_limit: int | None = None
     prefixes: tuple[bytes, ...] = ()
     acknowledged: bool = False
+    layouts: tuple[Layout, ...] = ()
+    lists: tuple[Layout, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from jobsleuth.case import SCHEMA_VERSION, Case, CaseWriter, EvidenceInfo, EvidenceWarning, Manifest, Redactor
 from jobsleuth.checks import Check, Policy, all_checks, run_checks
-from jobsleuth.dialects import Dialect, Options, all_dialects
+from jobsleuth.dialects import Described, Dialect, Options, all_dialects
 from jobsleuth.errors import UsageError
 from jobsleuth.keyspace import Claims
 from jobsleuth.pipeline.exact import Exact
@@ -56,6 +56,7 @@ class AnalyzeOptions:
         prefixes: BullMQ prefixes the user settles.
         payload_limit: bytes of each payload kept in the case; None: all, 0: none.
         streams_acked: whether entries of streams that a group has acknowledged become jobs too, not only counts.
+        described: home-made layouts, and other names of plain lists.
         checks: own checks, besides all that are installed.
         policy: how strictly the case is judged; None: as the checks themselves say.
         redactor: replaces what applications stored, and what looks like a secret, before it is written; None: as it is.
@@ -73,6 +74,7 @@ class AnalyzeOptions:
     prefixes: tuple[str, ...] = ()
     payload_limit: int | None = None
     streams_acked: bool = False
+    described: Described = Described()
     checks: tuple[type[Check], ...] = ()
     policy: Policy | None = None
     redactor: Redactor | None = None
@@ -88,6 +90,7 @@ class AnalyzeOptions:
         return {
             **({} if policy is None else {"policy": policy}),
             **({"own_checks": own} if own else {}),
+            **({"layouts": list(self.described.names)} if self.described.names else {}),
             "as_of_ms": self.as_of_ms,
             "max_value_bytes": self.max_value_bytes,
             "payload_limit": self.payload_limit,
@@ -199,7 +202,13 @@ def _read(
     options: AnalyzeOptions,
     progress: Progress | None,
 ) -> EvidenceInfo:
-    wishes = Options(options.payload_limit, tuple(os.fsencode(p) for p in options.prefixes), options.streams_acked)
+    wishes = Options(
+        options.payload_limit,
+        tuple(os.fsencode(p) for p in options.prefixes),
+        options.streams_acked,
+        options.described.layouts,
+        options.described.lists,
+    )
     claims: list[tuple[Dialect, Claims]] = []
     free = unclaimed(keyspace.keys.num_rows, ())
     for dialect in all_dialects():

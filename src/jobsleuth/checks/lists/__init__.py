@@ -1,0 +1,1 @@
+"""Checks of plain lists and of layouts that the user described."""

@@ -1,0 +1,1 @@
+"""Queues whose layout is described, not programmed: what plain lists and home-made layouts share."""

@@ -1,0 +1,124 @@
+"""Which key plays which role, by the patterns of the layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute
+
+from jobsleuth.dialects.description import HASH, INSIDE, Layout, Pattern
+from jobsleuth.dialects.rows import is_type, single
+from jobsleuth.keyspace import Claims, Keyspace, QueueRef, Rows
+
+pc: Any = pa.compute
+
+RECORD, LOCK = "job", "lock"
+
+
+@dataclass(frozen=True)
+class Match:
+    """Keys that one pattern found: rows ascending, and the parts of each as bytes (None: the pattern has no such)."""
+
+    rows: Rows
+    parts: dict[str, list[bytes]]
+
+
+@dataclass
+class DescribedClaims(Claims):
+    """Claims, and what the patterns found.
+
+    Attributes:
+        layouts: the layouts in use.
+        layout_of: per queue, the number of its layout.
+        structures: per layout and structure (numbers), what it found.
+        records: per layout, the keys of its records.
+        locks: per layout, its locks.
+        twice: key row → patterns that fit it besides the one that took it.
+    """
+
+    layouts: Sequence[Layout] = ()
+    layout_of: list[int] = field(default_factory=list)
+    structures: dict[tuple[int, int], Match] = field(default_factory=dict)
+    records: dict[int, Match] = field(default_factory=dict)
+    locks: dict[int, Match] = field(default_factory=dict)
+    twice: dict[int, list[str]] = field(default_factory=dict)
+
+
+class Finder:
+    """Finds keys by pattern, each key once; a type's names are taken from the table only where a pattern asks."""
+
+    def __init__(self, keyspace: Keyspace, free: npt.NDArray[np.bool_]) -> None:
+        self._keyspace = keyspace
+        self._free = free
+        self._by_type: dict[str, tuple[Rows, pa.Array]] = {}
+        self.taken: npt.NDArray[np.bool_] = np.zeros(len(free), np.bool_)
+        self.twice: dict[int, list[str]] = {}
+
+    def find(self, pattern: Pattern, type_: str) -> Match:
+        """Keys of the type that fit the pattern and that no earlier pattern took."""
+        if type_ not in self._by_type:
+            rows = np.flatnonzero(is_type(self._keyspace, type_) & self._free).astype(np.int64)
+            names = single(self._keyspace.keys.column("key").take(pa.array(rows))) if len(rows) else None
+            self._by_type[type_] = (rows, names)
+        rows, names = self._by_type[type_]
+        if names is None:
+            return Match(rows, {name: [] for name in pattern.parts})
+        near = np.flatnonzero(pc.starts_with(names, pattern=pattern.head).to_numpy(zero_copy_only=False))
+        some = names.take(pa.array(near))
+        fits = pc.match_substring_regex(some, pattern=pattern.regex).to_numpy(zero_copy_only=False)
+        hits = rows[near[fits]]
+        for row in hits[self.taken[hits]].tolist():
+            self.twice.setdefault(row, []).append(pattern.text)
+        fresh = ~self.taken[hits]
+        self.taken[hits] = True
+        chosen = some.take(pa.array(np.flatnonzero(fits)[fresh]))
+        parts: dict[str, list[bytes]] = {}
+        if pattern.parts:
+            found = pc.extract_regex(chosen, pattern=pattern.regex)
+            parts = {name: found.field(name).to_pylist() for name in pattern.parts}
+        return Match(hits[fresh], parts)
+
+
+def claim(dialect: str, keyspace: Keyspace, free: npt.NDArray[np.bool_], layouts: Sequence[Layout]) -> DescribedClaims:
+    """Claims of all layouts, the first one first. Structures make a queue; records and locks alone make none."""
+    empty = Claims.empty(dialect, len(free))
+    claims = DescribedClaims(dialect, [], [], empty.queue, empty.role, layouts=layouts)
+    finder = Finder(keyspace, free & keyspace.live)
+    claims.twice = finder.twice
+    db = keyspace.keys.column("db")
+    known: dict[tuple[int, int, bytes, bytes], int] = {}
+
+    def queue(layout: int, row: int, parts: dict[str, list[bytes]], nth: int, make: bool) -> int:
+        form = layouts[layout]
+        name = parts["queue"][nth] if "queue" in parts else (form.queue or form.name).encode()
+        namespace = parts["namespace"][nth] if "namespace" in parts else form.namespace.encode()
+        place = (layout, db[row].as_py(), namespace, name)
+        if place not in known and make:
+            known[place] = len(claims.queues)
+            base = namespace + b":" + name if namespace else name
+            claims.queues.append(QueueRef(place[1], namespace, name, base))
+            claims.layout_of.append(layout)
+        return known.get(place, -1)
+
+    def place(layout: int, match: Match, role: str, make: bool) -> None:
+        claims.role[match.rows] = claims.role_code(role)
+        for nth, row in enumerate(match.rows.tolist()):
+            claims.queue[row] = queue(layout, row, match.parts, nth, make)
+
+    for number, form in enumerate(layouts):
+        for nth, structure in enumerate(form.structures):
+            match = finder.find(structure.pattern, structure.type)
+            claims.structures[number, nth] = match
+            place(number, match, structure.name, make=True)
+        if form.lock is not None:
+            claims.locks[number] = finder.find(form.lock, "string")
+            place(number, claims.locks[number], LOCK, make=False)
+        if form.record != INSIDE and form.record_key is not None:
+            claims.records[number] = finder.find(form.record_key, "hash" if form.record == HASH else "string")
+            place(number, claims.records[number], RECORD, make="queue" in form.record_key.parts)
+    return claims

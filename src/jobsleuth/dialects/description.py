@@ -1,0 +1,167 @@
+"""What a description of a layout consists of."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from jobsleuth.errors import DialectError
+
+UNITS = {"s": 1_000.0, "ms": 1.0, "us": 0.001, "ns": 0.000_001}
+"""Unit of a stored number that is a time → milliseconds."""
+ISO, ANY = "iso", "any"
+"""A time as ISO 8601 text; and whatever of all these gives a year between 2000 and 2100, seconds first."""
+STATES = ("processing", "active", "waiting", "scheduled", "delayed", "retry", "failed", "completed")
+"""What being in a structure can mean. Where an id is in several, the first of these is its state."""
+TIMES = ("created_at", "scheduled_at", "started_at", "finished_at")
+NUMBERS = ("attempts", "max_attempts", "priority")
+TEXTS = ("name", "error", "worker_name")
+COLUMNS = ("id", "payload", *TEXTS, *TIMES, *NUMBERS)
+"""Columns of `jobs` that a field of the record may fill."""
+INSIDE, HASH, JSON = "inside", "hash", "json"
+"""Where a job's record is: in the member itself, in a hash, in a string that holds JSON."""
+PARTS = ("queue", "id", "worker", "namespace")
+
+_PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A key's name with named parts.
+
+    ``{queue}`` stands for one or more bytes without a colon, ``{queue...}`` for any; ``{{`` and ``}}`` are braces.
+
+    Attributes:
+        text: as written.
+        regex: the same for bytes, parts as named groups.
+        head: bytes that every such name begins with.
+        parts: names of the parts, in order.
+    """
+
+    text: str
+    regex: str
+    head: bytes
+    parts: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Pattern:
+        """Reads a pattern.
+
+        Raises:
+            DialectError: it has a part that is not known or comes twice, braces that do not close, or nothing fixed.
+        """
+        pieces, parts, fixed, at = [], [], [], 0
+        for found in _PART.finditer(text):
+            fixed.append(text[at : found.start()])
+            pieces.append(_literal(fixed[-1]))
+            at = found.end()
+            if found[1] is None:
+                fixed[-1] += found[0][0]
+                pieces.append(_literal(found[0][0]))
+                continue
+            name = found[1].removesuffix("...")
+            if name not in PARTS:
+                raise DialectError(f"there is no part {{{found[1]}}}", hint=f"there are: {', '.join(PARTS)}")
+            if name in parts:
+                raise DialectError(f"the part {{{name}}} comes twice")
+            parts.append(name)
+            pieces.append(f"(?P<{name}>{'.+' if found[1].endswith('...') else '[^:]+'})")
+        fixed.append(text[at:])
+        pieces.append(_literal(fixed[-1]))
+        if "{" in text[at:] or "}" in text[at:] or any("{" in f[:-1] or "}" in f[:-1] for f in fixed[:-1] if f):
+            raise DialectError("a brace is not closed", hint="a part is {queue}; a brace itself is {{ or }}")
+        if not any(piece.strip(":") for piece in fixed):
+            raise DialectError("the pattern fits every key", hint="it needs a fixed part besides a colon")
+        head = _PART.split(text, maxsplit=1)[0]
+        return cls(text, f"(?s)^{''.join(pieces)}$", head.encode(), tuple(parts))
+
+    def spelled(self, parts: dict[str, bytes]) -> bytes:
+        """The key's name with the parts filled in."""
+        out, at, stored = b"", 0, self.text
+        for found in _PART.finditer(stored):
+            out += stored[at : found.start()].encode()
+            out += found[0][:1].encode() if found[1] is None else parts[found[1].removesuffix("...")]
+            at = found.end()
+        return out + stored[at:].encode()
+
+
+def _literal(text: str) -> str:
+    """The text as a regular expression over bytes."""
+    return "".join(chr(b) if chr(b).isascii() and chr(b).isalnum() else f"\\x{b:02x}" for b in text.encode())
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A key that holds ids or whole jobs.
+
+    Attributes:
+        name: what `membership` calls it.
+        state: what being in it means, one of :data:`STATES`; None: nothing (a set of ids seen before).
+        type: list, zset or set.
+        pattern: its keys.
+        unit: unit of a zset's scores, which are due times; None: they are none.
+        line: line of the file that describes it, 0 if none does.
+    """
+
+    name: str
+    state: str | None
+    type: str
+    pattern: Pattern
+    unit: str | None = None
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Source:
+    """Fields of the record, the first that is there counts: their names (dots lead into JSON), the unit of a time, and
+    the line of the file."""
+
+    fields: tuple[str, ...]
+    unit: str | None = None
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One kind of queue.
+
+    Attributes:
+        name: what people call it; the column `layout`.
+        namespace: namespace of its queues where patterns have no part of that name.
+        structures: in the order in which they are tried.
+        record: :data:`INSIDE`, :data:`HASH` or :data:`JSON`.
+        record_key: keys of the records where they are not inside.
+        fields: column of `jobs` → where it stands; `id` may name several fields.
+        ids: fields that hold the id of a job that is stored inside, in order; none of them there: a digest is the id.
+        lock: keys of locks.
+        queue: name of the queue where a pattern has no part of that name.
+        file: where it was read from; None: it is built in.
+        line: line where it begins.
+    """
+
+    name: str
+    namespace: str
+    structures: tuple[Structure, ...]
+    record: str = INSIDE
+    record_key: Pattern | None = None
+    fields: dict[str, Source] = field(default_factory=dict)
+    ids: tuple[str, ...] = ("id", "jid", "uuid")
+    lock: Pattern | None = None
+    queue: str | None = None
+    file: str | None = None
+    line: int = 0
+    lock_line: int = 0
+    record_line: int = 0
+
+
+@dataclass(frozen=True)
+class Described:
+    """What the user described: layouts, and those of plain lists in place of the built-in ones (None: these)."""
+
+    layouts: tuple[Layout, ...] = ()
+    lists: tuple[Layout, ...] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all of them."""
+        return tuple(layout.name for layout in (*self.layouts, *(self.lists or ())))

@@ -1,0 +1,168 @@
+"""Layouts as a file describes them: read, claimed, judged; every mistake named with its line."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import jobsleuth
+from jobsleuth.checks import load_policy
+from jobsleuth.dialects.description import COLUMNS, STATES, Pattern
+from jobsleuth.dialects.layouts.file import load_layouts
+from jobsleuth.errors import DialectError, UsageError
+
+ROOT = Path(__file__).parents[3]
+FIXTURE = ROOT / "fixtures/lists/plain-7.0.15"
+DESCRIPTION = ROOT / "fixtures/lists/layouts.toml"
+TOLD: dict[str, tuple[str, Any]] = json.loads((FIXTURE / "expect/server.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> jobsleuth.Case:
+    options = jobsleuth.AnalyzeOptions(described=load_layouts(DESCRIPTION))
+    return jobsleuth.analyze(FIXTURE / "evidence.rdb", tmp_path_factory.mktemp("case") / "c", options)
+
+
+def test_jobs_in_hashes(case: jobsleuth.Case) -> None:
+    """Fields of HGETALL in their columns, states from the lists, an id without a hash, a hash in no list."""
+    rows = case.query(
+        "select job_id, state, has_record, name, payload, attempts, epoch_ms(created_at) as made, key from jobs"
+        " where namespace = 'shop' order by job_id"
+    ).to_pylist()
+    for row, number in zip(rows[:4], "1234", strict=True):
+        told = TOLD[f"shop:job:{number}"][1]
+        assert (row["job_id"], row["name"], row["payload"].decode()) == (number, told["kind"], told["body"])
+        assert (row["attempts"], row["made"]) == (int(told["tries"]), int(told["made"]) * 1000)
+    assert [(r["job_id"], r["state"], r["has_record"], r["key"]) for r in rows] == [
+        ("1", "waiting", True, "shop:job:1"),
+        ("2", "active", True, "shop:job:2"),
+        ("3", "active", True, "shop:job:3"),
+        ("4", "unknown", True, "shop:job:4"),
+        ("9", "waiting", False, "shop:job:9"),
+    ]
+
+
+def test_jobs_in_json_strings(case: jobsleuth.Case) -> None:
+    """GET's value is the payload; due times are the scores of ZRANGE; braces in keys are written twice."""
+    rows = case.query(
+        "select job_id, queue, state, name, payload, epoch_ms(scheduled_at) as due, epoch_ms(created_at) as made"
+        " from jobs where namespace = 'clock'"
+    ).to_pylist()
+    due = dict(TOLD["clock:due"][1])
+    assert sorted((r["job_id"], r["due"]) for r in rows) == sorted((name, int(ms)) for name, ms in due.items())
+    assert all(r["payload"].decode() == TOLD[f"clock:{{{r['job_id']}}}"][1] for r in rows)
+    assert {(r["queue"], r["state"], r["name"], r["made"]) for r in rows} == {
+        ("ticks", "delayed", "tick", 1_796_040_000_000)
+    }
+
+
+def test_locks(case: jobsleuth.Case) -> None:
+    """Token and expiry; a lock whose key names no queue is of the queue that holds the id."""
+    rows = case.query("select queue, job_id, worker_id, valid, kind from workers").to_pylist()
+    assert rows == [{"queue": "eu", "job_id": "2", "worker_id": "token-2", "valid": True, "kind": "lock"}]
+
+
+def test_generic_checks_judge_it(case: jobsleuth.Case) -> None:
+    """Ghost, orphan, overdue and the missing lock, each once."""
+    rows = case.query("select check_id, queue, job_id, severity from findings where dialect = 'layouts'").to_pylist()
+    assert sorted((r["check_id"], r["queue"], r["job_id"], r["severity"]) for r in rows) == [
+        ("LV004", "ticks", "b", "warning"),
+        ("MB001", "eu", "9", "error"),
+        ("MB002", "eu", "4", "error"),
+        ("PL003", "eu", "3", "error"),
+    ]
+
+
+def test_policy_and_layouts_share_a_file(tmp_path: Path) -> None:
+    """Either reader passes over what is the other's."""
+    file = tmp_path / "jobsleuth.toml"
+    file.write_text("[checks]\ndisable = ['PL001']\n" + DESCRIPTION.read_text(encoding="utf-8"), encoding="utf-8")
+    assert load_policy(file).off == {"PL001"}
+    assert [layout.name for layout in load_layouts(file).layouts] == ["shop", "clock"]
+
+
+GOOD = '[[layout]]\nname = "x"\n[[layout.structure]]\nkey = "x:{queue}"\ntype = "list"\nstate = "waiting"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[[layout]]\nnaem = "x"\n', "line 2: layout: there is no key naem"),
+        ('[[layout]]\nname = "x"\n', "line 1: the layout has no structure"),
+        (GOOD.replace("x:{queue}", "x:{queu}"), "line 4: x:{queu}: there is no part {queu}"),
+        (GOOD.replace("x:{queue}", "x:{queue"), "line 4: x:{queue: a brace is not closed"),
+        (GOOD.replace("x:{queue}", "{queue}:{queue}"), "line 4: {queue}:{queue}: the part {queue} comes twice"),
+        (GOOD.replace("x:{queue}", "{queue}"), "line 4: {queue}: the pattern fits every key"),
+        (GOOD.replace('"list"', '"lst"'), "line 5: type cannot be lst"),
+        (GOOD.replace("waiting", "sleeping"), "line 6: state cannot be sleeping"),
+        (GOOD + 'score = "s"\n', "line 7: a list has no scores"),
+        (GOOD + '[layout.fields]\nnmae = "n"\n', "line 8: there is no field nmae"),
+        (GOOD + '[layout.fields]\ncreated_at = "n"\n', "line 8: created_at has no unit"),
+        (GOOD + '[layout.fields]\ncreated_at = { field = "n", unit = "h" }\n', "line 8: unit cannot be h"),
+        (GOOD + '[layout.fields]\nname = { field = "n", unit = "s" }\n', "line 8: name is no time and has no unit"),
+        (GOOD + '[layout.record]\ntype = "hash"\nkey = "job"\n', "line 9: the record's key has no part {id}"),
+        (GOOD + '[layout.record]\ntype = "hash"\n', "line 7: key is missing or no text"),
+        (GOOD + GOOD, "line 8: two layouts are called x"),
+        ('[lists]\nwaiting = ["jobs"]\nlater = []\n', "line 3: lists: there is no key later"),
+        ("layout = 3\n", "line 1: layout is no list of tables"),
+        ("[[layout\n", "the file is no TOML"),
+    ],
+)
+def test_mistakes_are_named_with_their_line(text: str, message: str, tmp_path: Path) -> None:
+    """File, line and what is wrong, in one sentence."""
+    file = tmp_path / "l.toml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        load_layouts(file)
+    assert str(caught.value).startswith(f"{file}: {message}")
+
+
+def test_wrong_unit_is_told_by_the_years_it_gives(tmp_path: Path) -> None:
+    """Seconds taken for milliseconds lie in 1970: the line of the field is named and no case is left behind."""
+    file = tmp_path / "l.toml"
+    text = DESCRIPTION.read_text(encoding="utf-8")
+    file.write_text(text.replace('"made", unit = "s"', '"made", unit = "ms"'), encoding="utf-8")
+    line = next(n for n, row in enumerate(text.splitlines(), 1) if '"made", unit = "s"' in row)
+    options = jobsleuth.AnalyzeOptions(described=load_layouts(file))
+    with pytest.raises(UsageError, match=rf"line {line}: 4 of 4 values of created_at are no times from 2000 to 2100"):
+        jobsleuth.analyze(FIXTURE / "evidence.rdb", tmp_path / "c", options)
+    assert not (tmp_path / "c").exists()
+
+
+def test_patterns_are_text_not_expressions() -> None:
+    """Whatever would mean something in a regular expression stands for itself, and parts come back as they went in."""
+    pattern = Pattern.parse("a.b*[{queue}]{{{id...}}}é")
+    assert pattern.spelled({"queue": b"q", "id": b"1:\xff"}) == b"a.b*[q]{1:\xff}\xc3\xa9"
+    with pytest.raises(DialectError):
+        Pattern.parse("x:{id}}")
+
+
+def test_schema_for_editors_knows_what_the_reader_knows() -> None:
+    """The examples of the documentation and the fixture fit the schema and the reader; a mistake fits neither."""
+    schema = json.loads((ROOT / "docs/layout-1.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    page = (ROOT / "docs/layouts.md").read_text(encoding="utf-8")
+    texts = [DESCRIPTION.read_text(encoding="utf-8"), *re.findall(r"```toml\n(.*?)```", page, re.DOTALL)]
+    assert len(texts) == 4
+    for text in texts:
+        jsonschema.validate(tomllib.loads(text), schema)
+    layout = schema["$defs"]["layout"]["properties"]
+    assert set(layout["fields"]["properties"]) == set(COLUMNS) - {"id"}
+    assert tuple(layout["structure"]["items"]["properties"]["state"]["enum"]) == STATES
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(tomllib.loads(GOOD.replace("waiting", "sleeping")), schema)
+
+
+def test_examples_of_the_page_are_read(tmp_path: Path) -> None:
+    """What is pasted from the documentation works."""
+    page = (ROOT / "docs/layouts.md").read_text(encoding="utf-8")
+    for number, text in enumerate(re.findall(r"```toml\n(.*?)```", page, re.DOTALL)):
+        file = tmp_path / f"{number}.toml"
+        file.write_text(text, encoding="utf-8")
+        assert load_layouts(file).names

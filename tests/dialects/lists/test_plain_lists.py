@@ -1,0 +1,152 @@
+"""Plain lists of a real server, held against its own LRANGE, ZRANGE and SMEMBERS."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jobsleuth
+from jobsleuth.dialects import Described, Options
+from jobsleuth.dialects.layouts.file import load_layouts
+from jobsleuth.dialects.lists import DIALECT
+from jobsleuth.sources import RdbKeyspace
+
+ROOT = Path(__file__).parents[3]
+FIXTURE = ROOT / "fixtures/lists/plain-7.0.15"
+TOLD: dict[str, tuple[str, Any]] = json.loads((FIXTURE / "expect/server.json").read_text(encoding="utf-8"))
+STRUCTURES = {
+    "queue:mails": ("queue", "mails", "waiting"),
+    "queue:mails:processing:alive": ("queue", "mails", "processing"),
+    "queue:mails:processing:killed": ("queue", "mails", "processing"),
+    "queue:mails:delayed": ("queue", "mails", "delayed"),
+    "queue:mails:seen": ("queue", "mails", "seen"),
+    "shop:eu:queue:stock": ("shop:eu", "stock", "waiting"),
+    "reports:queue": ("lists", "reports", "waiting"),
+}
+"""Keys whose names say what they are; every other list of the dump is none of ours."""
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> jobsleuth.Case:
+    return jobsleuth.analyze(FIXTURE / "evidence.rdb", tmp_path_factory.mktemp("case") / "c")
+
+
+def raw(item: Any) -> bytes:
+    return base64.b64decode(item["b64"]) if isinstance(item, dict) else item.encode()
+
+
+def expected_id(member: bytes) -> str:
+    """Its own id where it is JSON, else a digest: worked out here from the server's reply."""
+    try:
+        record = json.loads(member)
+    except ValueError:
+        return f"sha256:{hashlib.sha256(member).hexdigest()[:16]}"
+    return str(next(record[name] for name in ("id", "jid", "uuid") if name in record))
+
+
+def test_only_names_that_say_so(case: jobsleuth.Case) -> None:
+    """Lists called otherwise stay what they are, however much they look like queues."""
+    rows = case.query("select key, namespace, queue, role from keys where dialect = 'lists'").to_pylist()
+    assert {r["key"]: (r["namespace"], r["queue"], r["role"]) for r in rows} == STRUCTURES
+
+
+def test_members(case: jobsleuth.Case) -> None:
+    """Every element at its place, as the server listed it."""
+    expected = []
+    for key, (_, _, structure) in STRUCTURES.items():
+        kind, value = TOLD[key]
+        for position, item in enumerate(value):
+            member = raw(item[0] if kind == "zset" else item)
+            own = member.decode() if kind == "set" else expected_id(member)
+            expected.append((key, None if kind == "set" else position, own, structure, kind != "set"))
+    rows = case.query("select key, position, job_id, structure, decides_state from membership").to_pylist()
+    got = [(r["key"], r["position"], r["job_id"], r["structure"], r["decides_state"]) for r in rows]
+    assert sorted(expected, key=str) == sorted(got, key=str)
+
+
+def test_jobs(case: jobsleuth.Case) -> None:
+    """One job an id, with the bytes of the item as payload; processing comes before waiting, delayed last."""
+    expected: dict[tuple[str, str], tuple[str, bytes]] = {}
+    order = ("delayed", "waiting", "processing")
+    for state in order:
+        for key, (_, queue, structure) in STRUCTURES.items():
+            if structure == state:
+                kind, value = TOLD[key]
+                for item in value:
+                    member = raw(item[0] if kind == "zset" else item)
+                    expected[queue, expected_id(member)] = (state, member)
+    rows = case.query("select queue, job_id, state, payload, has_record, key from jobs").to_pylist()
+    assert expected == {(r["queue"], r["job_id"]): (r["state"], r["payload"]) for r in rows}
+    assert len(rows) == len(expected) and all(r["has_record"] and r["key"] is None for r in rows)
+
+
+def test_times_and_workers(case: jobsleuth.Case) -> None:
+    """Seconds and milliseconds are told apart by their size; a list of one worker names it."""
+    rows = case.query(
+        "select job_id, name, epoch_ms(created_at) as made, epoch_ms(scheduled_at) as due, worker_name from jobs"
+        " where queue = 'mails' and payload_format = 'json'"
+    ).to_pylist()
+    jobs = {row["job_id"]: row for row in rows}
+    seconds = json.loads(TOLD["queue:mails:processing:killed"][1][0])["enqueued_at"]
+    assert jobs["mail-4"]["made"] == int(seconds * 1000)
+    scores = [score for _, score in TOLD["queue:mails:delayed"][1]]
+    assert (jobs["due"]["due"], jobs["later"]["due"]) == (int(scores[0] * 1000), int(scores[1]))
+    assert {j: r["worker_name"] for j, r in jobs.items() if r["worker_name"]} == {
+        "mail-2": "alive",
+        "mail-3": "killed",
+        "mail-4": "killed",
+    }
+    assert {r["name"] for r in rows} == {"Mail"}
+
+
+def test_findings(case: jobsleuth.Case) -> None:
+    """Each planted fault once: in two places, twice in one list, stranded with a killed worker, overdue, cut off."""
+    rows = case.query("select check_id, queue, job_id from findings where dialect = 'lists'").to_pylist()
+    cut_off = expected_id(b'{"jid": "cut off')
+    assert sorted((r["check_id"], r["queue"], r["job_id"]) for r in rows) == [
+        ("LV004", "mails", "due"),
+        ("MB003", "mails", "mail-4"),
+        ("MB004", "stock", expected_id(b"plain text")),
+        ("PL001", "mails", "mail-2"),
+        ("PL001", "mails", "mail-3"),
+        ("PL001", "mails", "mail-4"),
+        ("PL002", "mails", cut_off),
+    ]
+
+
+def test_names_can_be_given(tmp_path: Path) -> None:
+    """Patterns of the user stand in place of the built-in ones."""
+    (tmp_path / "jobsleuth.toml").write_text('[lists]\nwaiting = ["recent:{queue}"]\n', encoding="utf-8")
+    described = load_layouts(tmp_path / "jobsleuth.toml")
+    options = jobsleuth.AnalyzeOptions(described=described)
+    case = jobsleuth.analyze(FIXTURE / "evidence.rdb", tmp_path / "c", options)
+    rows = case.query("select queue from queues where dialect = 'lists'").to_pylist()
+    assert rows == [{"queue": "visitors"}]
+
+
+@pytest.mark.parametrize("name", ["bullmq/v6-hostile", "bullmq/v5-names", "bullmq/bull4-names", "asynq/faults-0.26.0"])
+def test_dumps_of_libraries_gain_no_queue(name: str, tmp_path: Path) -> None:
+    """What other dialects claim stays theirs, and their leftovers are not taken for plain lists."""
+    case = jobsleuth.analyze(ROOT / f"fixtures/{name}/evidence.rdb", tmp_path / "c")
+    assert case.query("select key from keys where dialect in ('lists', 'layouts')").num_rows == 0
+
+
+def test_keyspace_without_lists_is_not_looked_at() -> None:
+    """Only types of keys are asked for where no list, set or zset is free."""
+
+    class Never:
+        def __init__(self, keyspace: RdbKeyspace) -> None:
+            self.keys, self.live = keyspace.keys, keyspace.live
+
+        def __getattr__(self, name: str) -> Any:
+            raise AssertionError(f"{name} was asked for")
+
+    keyspace: Any = Never(RdbKeyspace.open(FIXTURE / "evidence.rdb"))
+    claims = DIALECT.claim(keyspace, ~keyspace.live, Options())
+    assert not claims.queues and list(DIALECT.tables(keyspace, claims, Options())) == []
+    assert Described().lists is None
