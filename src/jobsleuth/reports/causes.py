@@ -82,6 +82,11 @@ class Cause:
     examples: tuple[Finding, ...]
 
     @property
+    def sureness(self) -> str:
+        """Its certainty in words, and whether it is only inferred that this explains the findings."""
+        return f"{self.certainty}, cause inferred" if self.basis == "inferred" else self.certainty
+
+    @property
     def place(self) -> str:
         """Its only queue, or the empty string."""
         return self.places[0][0] if self.place_count == 1 else ""

@@ -63,5 +63,5 @@ def _row(cause: Cause) -> str:
     jobs = ", ".join(markdown(e.job_id, 40) for e in cause.examples if e.job_id is not None)
     example = f"{jobs}: " if jobs else ""
     example += markdown(cause.examples[0].message, 300)
-    facts = (markdown(title), places, f"{cause.severity} ({cause.certainty})", f"{cause.count:,}", since, example)
+    facts = (markdown(title), places, f"{cause.severity} ({cause.sureness})", f"{cause.count:,}", since, example)
     return f"| {' | '.join(facts)} |\n"

@@ -169,7 +169,7 @@ def _cause(document: Document, nth: int, cause: Cause, width: int) -> Iterator[L
     head = (
         (f"{nth:>2}  ", "dim"),
         (f"{label}{terminal(cause.title)}", "strong"),
-        (f"{where}{_which(document, cause)} · {cause.count:,} · {cause.certainty} · ", "plain"),
+        (f"{where}{_which(document, cause)} · {cause.count:,} · {cause.sureness} · ", "plain"),
         (cause.severity, cause.severity),
     )
     yield from flow(head, width, hang=3 if nth < 10 else 4)

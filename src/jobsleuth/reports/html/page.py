@@ -221,7 +221,7 @@ def _card(document: Document, cause: Cause, jobs: Suspects, named: str) -> dict[
     places = [f"{name} ({n:,})" if cause.place_count > 1 else name for name, n in cause.places]
     return {
         "severity": cause.severity,
-        "certainty": cause.certainty,
+        "certainty": cause.sureness,
         "count": f"{cause.count:,}",
         "title": cause.title,
         "where": ", ".join(places) + (f" and {left:,} more" if left else "") or (first.key or ""),
@@ -262,7 +262,7 @@ def _answers(cause: Cause) -> Iterator[tuple[str, str]]:
     if cause.held_by:
         yield "held by", cause.held_by + (f" (and {cause.holders - 1:,} more)" if cause.holders > 1 else "")
     if cause.heals:
-        more = f" (and {cause.remedies - 1:,} more ways)" if cause.remedies > 1 else ""
+        more = f" (and {number(cause.remedies - 1, 'more way')})" if cause.remedies > 1 else ""
         when = f", by {moment(cause.heals_at_ms)} UTC" if cause.heals_at_ms is not None else ""
         yield "heals", f"{cause.heals}{more}{when} ({cause.heals_basis or 'derived'})"
     verdicts = [f"{n:,} {_RETRY[verdict]}" for verdict, n in cause.retry.items() if n]
@@ -270,8 +270,6 @@ def _answers(cause: Cause) -> Iterator[tuple[str, str]]:
         yield "run again", ", ".join(verdicts)
     if cause.waiting:
         yield "also", f"{number(cause.waiting, 'parent')} {'waits' if cause.waiting == 1 else 'wait'} for these jobs"
-    if cause.basis is not None:
-        yield "one cause", f"{cause.basis} from what the findings have in common"
 
 
 def _queue(document: Document, queue: QueueFact, numbers: Board, columns: list[str]) -> dict[str, Any]:
