@@ -99,6 +99,22 @@ def test_completion_knows_commands_and_options(run: Run) -> None:
     assert set(done.stdout.split()) == {"explain", "export"}
 
 
+def test_a_queue_is_named_as_the_lists_show_it(run: Run, desk: Path) -> None:
+    """`namespace/queue`, as every table prints it, gives the rows that the name alone gives; a queue that is not there
+    is refused, since an empty recovery list would read like good news; a state that is not there is told."""
+    for words in (["jobs", "case", "--json"], ["export", "case", "--stuck", "--json"]):
+        by_name, by_place = (json.loads(run(*words, "--queue", q, cwd=desk).stdout) for q in ("press", "bull/press"))
+        assert by_name == by_place
+        assert {row["queue"] for row in by_name} == {"press"}
+        done = run(*words, "--queue", "pres", cwd=desk)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("jobsleuth: case: no queue pres in the case\n")
+    done = run("jobs", "case", "--state", "wait", "--json", cwd=desk)
+    assert (done.returncode, json.loads(done.stdout)) == (0, [])
+    assert done.stderr.startswith("jobsleuth: note: no job is in state wait; there are: active, ")
+    assert run("jobs", "case", "--state", "active", "--json", cwd=desk).stderr == ""
+
+
 def test_jobs_by_age_priority_and_ids(run: Run, desk: Path) -> None:
     """Against the same questions in SQL."""
     for given, condition in (

@@ -20,6 +20,7 @@ from jobsleuth.cli.options import (
     RedactKeyOption,
     RedactOption,
 )
+from jobsleuth.cli.places import QueueOption, require
 from jobsleuth.errors import UsageError
 
 EXAMPLE = "Example:  jobsleuth export case --lost --stuck --out recovery.ndjson"
@@ -38,7 +39,7 @@ def command(
     lost: Annotated[bool, typer.Option("--lost", help="Jobs that no worker will find.")] = False,
     stuck: Annotated[bool, typer.Option("--stuck", help="Unfinished jobs that a finding says do not go on.")] = False,
     failed: Annotated[bool, typer.Option("--failed", help="Jobs that failed for good.")] = False,
-    queue: Annotated[str | None, typer.Option("--queue", help="Only jobs of this queue.")] = None,
+    queue: QueueOption = None,
     fmt: Annotated[ExportFormat, typer.Option("--format", help="Format of the list.")] = ExportFormat.NDJSON,
     out: OutOption = None,
     redact: RedactOption = False,
@@ -59,6 +60,7 @@ def command(
     if not kinds:
         raise UsageError("nothing chosen to export", hint="give --lost, --stuck or --failed, or several of them")
     opened = redaction.opened(case, redact, redact_key)
+    require(opened, queue)
     entries = recovery(opened, kinds, queue)
     count = 0
 

@@ -17,6 +17,7 @@ from jobsleuth.cli.options import (
     RedactOption,
     ShowPayloadOption,
 )
+from jobsleuth.cli.places import QueueOption
 from jobsleuth.errors import UsageError
 from jobsleuth.safetext import from_bytes, terminal
 
@@ -26,7 +27,7 @@ EXAMPLE = "Example:  jobsleuth job case held-1 --queue press"
 def command(
     case: CaseArgument,
     job_id: Annotated[str, typer.Argument(metavar="ID", help="Job id.", show_default=False)],
-    queue: Annotated[str | None, typer.Option("--queue", help="Queue name, or namespace/queue.")] = None,
+    queue: QueueOption = None,
     namespace: Annotated[str | None, typer.Option("--namespace", help="BullMQ prefix, or asynq.")] = None,
     db: Annotated[int | None, typer.Option("--db", min=0, help="Redis database number.")] = None,
     decode_raw: Annotated[

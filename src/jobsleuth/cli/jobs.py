@@ -23,6 +23,7 @@ from jobsleuth.cli.options import (
     RowFormatOption,
     row_format,
 )
+from jobsleuth.cli.places import IS_QUEUE, QueueOption, require
 from jobsleuth.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ _AGE = "(select as_of_ms from evidence e where e.evidence = jobs.evidence) - epo
 
 def command(
     case: CaseArgument,
-    queue: Annotated[str | None, typer.Option("--queue", help="Queue name.")] = None,
+    queue: QueueOption = None,
     namespace: Annotated[str | None, typer.Option("--namespace", help="BullMQ prefix, or asynq.")] = None,
     state: Annotated[list[str] | None, typer.Option("--state", help="State; may be repeated.")] = None,
     name: Annotated[str | None, typer.Option("--name", help="Job name or task type holds this text.")] = None,
@@ -88,7 +89,7 @@ def command(
     conditions: list[str] = []
     values: list[Any] = []
     for condition, value in (
-        ("queue = ?", queue),
+        (IS_QUEUE, queue),
         ("namespace = ?", namespace),
         ("list_contains(?, state)", list(state) if state else None),
         ("contains(lower(name), lower(?))", name),
@@ -106,6 +107,9 @@ def command(
     order = f" order by {_order(sort, small)}evidence, db, dialect, namespace, queue, job_id"
     columns = _FOR_PEOPLE if wanted is RowFormat.TABLE else ", ".join(f'"{column}"' for column in [*small, "error"])
     opened = redaction.opened(case, redact, redact_key)
+    require(opened, queue)
+    if state and not quiet:
+        _tell_absent(opened, state)
     if listed and not quiet:
         _tell_unknown(opened, listed, named=not redact and redact_key is None)
     with output.patience("reading jobs", quiet):
@@ -120,6 +124,16 @@ def command(
             return
         with output.new_file(out, force=force) as file:
             output.rows(found, wanted, out=file)
+
+
+def _tell_absent(case: Case, states: list[str]) -> None:
+    """A note on states that no job is in: `wait`, say, is a list of BullMQ's, but `waiting` the state."""
+    there = [
+        row["state"] for row in case.query("select distinct state::varchar as state from jobs order by 1").to_pylist()
+    ]
+    absent = [state for state in states if state not in there]
+    if absent:
+        output.note(f"no job is in state {' or '.join(absent)}; there are: {', '.join(s or 'null' for s in there)}")
 
 
 def _order(sort: str | None, known: list[str]) -> str:

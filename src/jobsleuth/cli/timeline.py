@@ -10,6 +10,7 @@ import typer
 
 from jobsleuth.cli import output
 from jobsleuth.cli.options import CaseArgument, JsonOption, QuietOption
+from jobsleuth.cli.places import QueueOption
 from jobsleuth.errors import UsageError
 from jobsleuth.safetext import from_bytes, terminal
 
@@ -21,7 +22,7 @@ _SHOWN = ("time", "left", "entered", "command", "file", "byte")
 def command(
     case: CaseArgument,
     job_id: Annotated[str, typer.Argument(metavar="ID", help="Job id.", show_default=False)],
-    queue: Annotated[str | None, typer.Option("--queue", help="Queue name, or namespace/queue.")] = None,
+    queue: QueueOption = None,
     namespace: Annotated[str | None, typer.Option("--namespace", help="BullMQ prefix, or asynq.")] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,

@@ -70,7 +70,8 @@ _QUERY = """
         has_record and coalesce(payload_bytes is null or octet_length(payload) = payload_bytes, false) as data_complete,
         error, attempts, max_attempts, created_at, scheduled_at, started_at, finished_at, parent_queue, parent_id,
         rest['opts'] as opts, timeout_s, epoch_ms(deadline) as deadline_ms, retention_s, deduplication_id, "group"
-    from jobs left join told using ({job}) where ({which}) and ($queue is null or queue = $queue)
+    from jobs left join told using ({job})
+    where ({which}) and ($queue is null or $queue in (queue, namespace || '/' || queue))
     order by {job}
 """
 _RAN = "attempts > 0 or attempts_started > 0 or started_at is not null or last_failed_at is not null"
@@ -83,7 +84,7 @@ def recovery(case: Case, kinds: Sequence[str], queue: str | None = None) -> Iter
         case: an open case; nothing else may be asked of it meanwhile.
         kinds: of :data:`LOST` (no worker will find it), :data:`STUCK` (waiting or active, and a finding says why it
             does not go on) and :data:`FAILED` (for good).
-        queue: only of this queue.
+        queue: only of this queue: its name, or `namespace/queue`.
     """
     for kind in kinds:
         failed = kind == FAILED
