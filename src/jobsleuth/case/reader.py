@@ -134,8 +134,8 @@ class Case:
         need = self.stored_bytes(table, names) + 16 * rows * len(names)
         if need > self.most_bytes:
             raise UsageError(
-                f"{rows:,} rows of {table} with {len(names)} columns take about {need / 1e9:.1f} GB,"
-                f" the limit is {self.most_bytes / 1e9:.1f} GB",
+                f"{rows:,} rows of {table} with {len(names)} columns take about {_mb(need)},"
+                f" the limit is {_mb(self.most_bytes)}",
                 file=str(self.path),
                 hint=_FOR_LESS,
             )
@@ -188,9 +188,7 @@ class Case:
             total += piece.nbytes
             if total > self.most_bytes:
                 self.close()  # with what DuckDB still holds of the result
-                raise UsageError(
-                    f"the result is larger than the limit of {self.most_bytes / 1e9:.1f} GB", hint=_FOR_LESS
-                )
+                raise UsageError(f"the result is larger than the limit of {_mb(self.most_bytes)}", hint=_FOR_LESS)
         return pa.Table.from_batches(pieces, found.schema)
 
     def stream(self, query: str, params: Mapping[str, object] | Sequence[object] | None = None) -> pa.RecordBatchReader:
@@ -318,6 +316,10 @@ def open_case(path: str | Path, *, redact: Redactor | None = None) -> Case:
 
 
 _FOR_LESS = "name fewer columns, let sql() count and filter, or take it in pieces: stream(); most_bytes = None lifts it"
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:,.2f} MB" if size < 10e6 else f"{size / 1e6:,.0f} MB"
 
 
 def _completed(table: Table, piece: pa.Table, wanted: Sequence[str] | None) -> pa.Table:
