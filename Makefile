@@ -46,7 +46,7 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml $(RUST_SOURCES)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --group dev
+	$(BIN)/python -m pip install --quiet --group dev --group docs
 	@touch $@
 
 # What the tests run for real. Absent and not root: the tests that need it skip, and say so.
@@ -114,6 +114,11 @@ c++-package:
 
 # ---- made from the code
 
+# The documentation as a site, in .site/; a page that does not lead where it says is an error.
+.PHONY: site
+site: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
 docs: $(VENV)/.dev
 	$(BIN)/python -m jobsleuth.checks.pages docs
 	$(BIN)/python -m jobsleuth.cli.pages docs
@@ -136,4 +141,4 @@ $(VENV)/peers/bin/python:
 	$@ -m pip install --quiet rdb-py rdbtools python-lzf
 
 clean:
-	rm -rf $(VENV) $(DEMO) benchmarks/data rust/target .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(DEMO) .site benchmarks/data rust/target .mypy_cache .ruff_cache .pytest_cache

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.docs.console import environment, run, shape, steps
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -25,28 +26,15 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def shape(text: str) -> list[str]:
-    """Lines without what differs from one making of the fixtures to the next: numbers, and how wide they are."""
-    lines = [re.sub(r"[\s─]+", " ", re.sub(r"\d+", "N", line)).strip() for line in text.splitlines()]
-    return [line for line in lines if line]
-
-
 def test_the_commands_print_what_the_readme_shows(desk: Path) -> None:
     """Every `$` line of the console blocks, in order, in one folder; output compared but for the numbers."""
-    scripts = Path(sys.executable).parent
-    env = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
-    env.pop("COLUMNS", None)
-    commands = 0
-    for block in re.findall(r"```console\n(.*?)```", README, re.DOTALL):
-        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, shown = step.partition("\n")
-            done = subprocess.run(
-                ["bash", "-c", command], cwd=desk, env=env, capture_output=True, text=True, timeout=120, check=False
-            )
-            assert (done.returncode, done.stderr) == (0, ""), command
-            assert shape(done.stdout) == shape(shown), command
-            commands += 1
-    assert commands >= 4
+    env = environment()
+    told = steps(README)
+    for command, shown in told:
+        done = run(command, desk, env)
+        assert (done.returncode, done.stderr) == (0, ""), command
+        assert shape(done.stdout) == shape(shown), command
+    assert len(told) >= 4
 
 
 def test_the_python_runs(desk: Path) -> None:
