@@ -35,7 +35,7 @@ class ServerRegistrationDiffers(Check):
     since = "0.1.0"
     versions = "Asynq 0.12+"
     impact = "are registered in one place and not in the other"
-    heals = "at the server's next heartbeat"
+    heals = "at the server's next heartbeat; a dead one is forgotten when somebody lists the servers"
     basis = "observed"
     dialects = ("asynq",)
     needs_time = True
