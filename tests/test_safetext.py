@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 import unicodedata
+from html.parser import HTMLParser
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jobsleuth import safetext
 
@@ -63,9 +66,61 @@ def test_a_spreadsheet_runs_no_cell(start: str) -> None:
 def test_markdown_is_inert() -> None:
     """Links, images, emphasis, tables, HTML and mentions are only letters."""
     safe = safetext.markdown("![x](http://a) **b** |c| <script>&amp; @all `d`\n# e")
-    for mark in ("](", "**", "<", "@", "\n"):
+    for mark in ("](", "**", "<script", "@all", "\n"):
         assert mark not in safe
     assert "\\|c\\|" in safe and "&amp;amp;" in safe
+
+
+class Rendered(HTMLParser):
+    """Tags and text of a piece of HTML."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.text = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert not attrs
+        self.tags.add(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def by_github(text: str) -> Rendered:
+    """The text in a cell of a table, rendered by GitHub's own Markdown."""
+    library = pytest.importorskip("cmarkgfm", reason="cmarkgfm is not installed: NO Markdown was rendered")
+    table = f"| head |\n|---|\n| ={safetext.markdown(text)}= |\n"
+    return Rendered(library.github_flavored_markdown_to_html(table, library.cmark.Options.CMARK_OPT_UNSAFE))
+
+
+LINKED = [
+    "https://evil.example/x",
+    "see www.evil.example and WWW.EVIL.EXAMPLE",
+    "ftp://a.b/c http://1.2.3.4",
+    "mail ann@example.com, mailto:a@b.cc, xmpp:a@b.cc",
+    "@all #12 owner/repo#3",
+    "[x](y) ![z](w) <https://a.b> &lt;b&gt; `c` ~d~ | e | \\ \\| * _f_",
+    "<b>x</b><!-- y --><a href=z>",
+]
+
+
+@pytest.mark.parametrize("text", LINKED)
+def test_github_makes_nothing_of_a_name(text: str) -> None:
+    """Not even what looks like an address becomes a link; what is shown is the text itself."""
+    shown = by_github(text)
+    assert shown.tags <= {"table", "thead", "tbody", "tr", "th", "td", "span"}
+    assert f"={text}=" in shown.text
+
+
+@given(st.text(st.sampled_from("ab@#:/.w-_*`~|[]()<>&!\\ 1h") | st.characters(categories=["L", "N", "P", "S"])))
+def test_github_shows_any_text_as_it_is(text: str) -> None:
+    """Whatever the marks and their order."""
+    shown = by_github(text)
+    assert shown.tags <= {"table", "thead", "tbody", "tr", "th", "td", "span"}
+    assert f"={text}=" in shown.text
 
 
 def test_xml_holds_only_its_characters() -> None:

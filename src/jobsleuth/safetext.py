@@ -6,11 +6,13 @@ cursor, hide text (ANSI, bidirectional controls), run as HTML, or run as a sprea
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 # Cc controls, Cf format characters (bidi, zero width), Cs surrogates, Co private use, Cn unassigned, Zl/Zp separators.
 _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_LINKED = re.compile(r"[@#]|:(?=//)|(?<=www)\.", re.IGNORECASE)
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -50,11 +52,16 @@ def csv_cell(text: str) -> str:
 
 
 def markdown(text: str, limit: int | None = None) -> str:
-    """Text for inline Markdown (also inside a table cell): controls escaped, markup and HTML inert."""
+    """Text for inline Markdown (also inside a table cell): controls escaped, markup and HTML inert, nothing a link.
+
+    Addresses, mentions and references to issues are found in what the text reads like, whatever is escaped in it; a
+    `span` in the middle keeps them apart.
+    """
     safe = terminal(text, limit)
-    for char in "\\`*_{}[]()#+!|~":
+    for char in "\\`*_{}[]()+!|~":
         safe = safe.replace(char, "\\" + char)
-    return safe.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")
+    safe = safe.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _LINKED.sub(r"<span>\g<0></span>", safe)
 
 
 def xml(text: str) -> str:
