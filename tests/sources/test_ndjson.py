@@ -187,6 +187,19 @@ def test_the_window_is_the_time(tmp_path: Path) -> None:
     assert found["MB001"] == "possible"
 
 
+@pytest.mark.parametrize("ms", [2**63 - 1, 2**50, 0, -1, -(2**63)])
+def test_times_that_no_clock_shows(tmp_path: Path, ms: int) -> None:
+    """Whoever wrote the export chose them: they are left out, and told; the other times stand."""
+    export = write(
+        tmp_path / "e.ndjson", [key("a")], head={**HEAD, "atomic": False, "as_of_ms": ms, "started_at_ms": 5}
+    )
+    with snapshot(export) as source, open_keyspace(source) as keyspace:
+        assert (keyspace.as_of.from_ms, keyspace.as_of.ms) == (5, HEAD["finished_at_ms"])
+        assert [(r.kind, r.count) for r in keyspace.facts.remarks] == [("impossible_time", 1)]
+    info = analyze([export], tmp_path / "case", AnalyzeOptions()).manifest.evidence[0]
+    assert info.as_of_ms == HEAD["finished_at_ms"]
+
+
 def test_the_last_line_may_tell_when_it_ended(tmp_path: Path) -> None:
     """Who writes as it reads knows the end only at the end; without an end the last time of a key counts."""
     head = {**HEAD, "finished_at_ms": None}
@@ -211,7 +224,7 @@ BROKEN = {
     "no such type": b'{"db":0,"key":"x","type":"tree","expire_at_ms":null,"value":"v"}',
     "no value": b'{"db":0,"key":"x","type":"string","expire_at_ms":null}',
     "value of another type": b'{"db":0,"key":"x","type":"list","expire_at_ms":null,"value":"v"}',
-    "score": b'{"db":0,"key":"x","type":"zset","expire_at_ms":null,"value":[["a","nan"]]}',
+    "score": b'{"db":0,"key":"x","type":"zset","expire_at_ms":null,"value":[["a","1.5x"]]}',
     "database": b'{"db":-1,"key":"x","type":"string","expire_at_ms":null,"value":"v"}',
     "time": b'{"db":0,"key":"x","type":"string","expire_at_ms":1.5,"value":"v"}',
     "key twice": b'{"db":0,"key":"x","key":"y","type":"string","expire_at_ms":null,"value":"v"}',

@@ -262,7 +262,10 @@ impl Run<'_> {
                     self.report.first_time_s.get_or_insert(seconds);
                     self.report.last_time_s = Some(seconds);
                 }
-                Unit::Note => {}
+                Unit::Note => {
+                    let message = || "notes that are not understood were passed over".to_owned();
+                    self.report.notes.add("unknown_note", Some(at), message);
+                }
                 Unit::Command => self.command(at, &args)?,
             }
             if self.open.is_none() {

@@ -67,6 +67,8 @@ pub struct Commands<I> {
 /// Longest line that announces a number, and longest note.
 const MAX_NUMBER: usize = 32;
 const MAX_LINE: usize = 64 << 10;
+/// A note of a later time than this, Unix seconds, is none: the year is 36,812.
+const LAST_TIME: i64 = 1 << 40;
 /// More arguments than any client sends.
 const MAX_ARGS: u64 = 1 << 30;
 
@@ -101,6 +103,7 @@ impl<I: Input> Commands<I> {
                 Some(b'#') => {
                     let line = self.line(MAX_LINE, "a note that does not end")?;
                     let time = line.strip_prefix(b"#TS:").and_then(number::<i64>);
+                    let time = time.filter(|seconds| (1..LAST_TIME).contains(seconds));
                     return Ok(Some(time.map_or(Unit::Note, Unit::Time)));
                 }
                 Some(b'\r' | b'\n') if self.inline => self.input.consume(1),
@@ -315,6 +318,23 @@ mod tests {
             all(text, false).unwrap(),
             [vec![b"GET".to_vec(), b"\r\n\x00\xff".to_vec()], vec![b"MULTI".to_vec()]]
         );
+    }
+
+    /// A time that no clock shows is a note that is not understood, and no time.
+    #[test]
+    fn times_are_possible_ones() {
+        for (text, wanted) in [
+            (&b"#TS:1700000000\r\n"[..], Unit::Time(1_700_000_000)),
+            (b"#TS:9223372036854775807\r\n", Unit::Note),
+            (b"#TS:1099511627776\r\n", Unit::Note),
+            (b"#TS:0\r\n", Unit::Note),
+            (b"#TS:-5\r\n", Unit::Note),
+            (b"#TS:soon\r\n", Unit::Note),
+            (b"# hello\r\n", Unit::Note),
+        ] {
+            let mut commands = Commands::new(SliceInput::new(text, 0), 1 << 20, false);
+            assert_eq!(commands.next(&mut Args::default()).unwrap(), Some(wanted), "{text:?}");
+        }
     }
 
     /// Every cut inside is told as a cut, every changed mark as damage; neither is a panic.

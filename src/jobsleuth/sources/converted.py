@@ -17,7 +17,7 @@ from typing import Literal
 import pyarrow as pa
 
 from jobsleuth.errors import UsageError
-from jobsleuth.keyspace import AsOf, EvidenceFacts
+from jobsleuth.keyspace import AsOf, EvidenceFacts, Remark
 from jobsleuth.sources import _native
 from jobsleuth.sources.aof import History, part_facts, part_names, replayed
 from jobsleuth.sources.detect import EvidenceKind
@@ -31,6 +31,11 @@ _LAYOUTS: dict[EvidenceKind, Literal["records", "typed", "bare"]] = {
     "typed-json": "typed",
     "bare-json": "bare",
 }
+
+
+_TIMES = ("started_at_ms", "finished_at_ms", "seen_at_ms", "as_of_ms")
+_LAST_MS = 1 << 50
+"""No time of an export is later, Unix ms: the year is 37,648."""
 
 
 class ConvertedKeyspace(RdbKeyspace):
@@ -160,6 +165,9 @@ def _facts(source: Snapshot, plain: PlainSnapshot, spooled: EvidenceFacts) -> Ev
     told = plain.told
     kept = [r for r in spooled.remarks if r.kind in ("empty_key", "odd_database")]
     hints = ("hint_keys", "hint_expires")
+    impossible = [ms for ms in (told.get(name) for name in _TIMES) if ms is not None and _possible(ms) is None]
+    if impossible:
+        kept.append(Remark("impossible_time", "times that no clock shows were left out", count=len(impossible)))
     version = told.get("redis_version")
     aux = told.get("aux", {} if version is None else {"redis-ver": version})
     counted = ("commands", "replayed", "transactions", "library_commands")
@@ -182,16 +190,19 @@ def _facts(source: Snapshot, plain: PlainSnapshot, spooled: EvidenceFacts) -> Ev
     )
 
 
+def _possible(ms: int | None) -> int | None:
+    return ms if ms is not None and 0 < ms < _LAST_MS else None
+
+
 def _as_of(plain: PlainSnapshot, as_of_ms: int | None) -> AsOf:
     """The moment the evidence shows: the one it tells, else the end of the time that an export took."""
     told = plain.told
     atomic = bool(told["atomic"])
-    begun, ended = told.get("started_at_ms"), told.get("finished_at_ms")
+    begun, ended, seen, shown = (_possible(told.get(name)) for name in _TIMES)
     if as_of_ms is not None:
         return AsOf(as_of_ms, "option", atomic, None if atomic else begun)
     if atomic:
-        moment = told["as_of_ms"]
-        return AsOf(moment, "unknown" if moment is None else told.get("as_of_source", "export"))
-    last = max((ms for ms in (ended, told.get("seen_at_ms"), begun) if ms is not None), default=None)
-    moment = last if told["as_of_ms"] is None else told["as_of_ms"]
+        return AsOf(shown, "unknown" if shown is None else told.get("as_of_source", "export"))
+    last = max((ms for ms in (ended, seen, begun) if ms is not None), default=None)
+    moment = last if shown is None else shown
     return AsOf(moment, "unknown" if moment is None else "window", False, begun)
