@@ -44,7 +44,7 @@ def command(
 
     Of payload, result and the like it shows the first 200 bytes; --show-payload 0 shows size and digest instead.
     """
-    from jobsleuth.reports import PAYLOAD_SHOWN, find_jobs, picture, picture_lines, raw_facts, raw_lines, story
+    from jobsleuth.reports import PAYLOAD_SHOWN, find_jobs, picture, picture_lines, raw_facts, raw_lines, story, traces
 
     shown = PAYLOAD_SHOWN if show_payload is None else show_payload or None
     opened = redaction.opened(case, redact, redact_key)
@@ -55,10 +55,11 @@ def command(
     if not found:
         where = f" in queue {terminal(queue)}" if queue is not None else ""
         where += f" of database {db}" if where and db is not None else f" in database {db}" if db is not None else ""
+        named = "; ".join(traces(opened, job_id))
         raise UsageError(
             f"no job {terminal(job_id, 80)}{where}",
             file=str(case),
-            hint=f"jobsleuth jobs {shlex.quote(str(case))} lists the ids",
+            hint=f"named by {named}" if named else f"jobsleuth jobs {shlex.quote(str(case))} lists the ids",
         )
     if len({(ref.namespace, ref.queue) for ref in found}) > 1:
         places = ", ".join(terminal(ref.place, 60) for ref in found)

@@ -19,6 +19,7 @@ from jobsleuth.reports.signals import signal_lines
 from jobsleuth.reports.story import picture_lines, story
 from jobsleuth.reports.text import WIDTH, Line, lines, queue_lines
 from jobsleuth.reports.timeline import Timeline, timelines
+from jobsleuth.reports.traces import traces
 from jobsleuth.reports.words import moment, number, size
 
 FORMATS = {
@@ -67,6 +68,7 @@ __all__ = [
     "size",
     "story",
     "timelines",
+    "traces",
 ]
 
 
