@@ -167,7 +167,8 @@ def document(
     checks = case.arrow("checks") if checks is None else checks
     findings = case.arrow("findings") if findings is None else findings
     known = case.arrow("causes") if known is None else known
-    connection = case.connect()
+    # Its own registered tables, but the views of the case's connection: to make those takes longer than all this.
+    connection = case.connection().cursor()
     try:
         connection.register("given_findings", findings)
         ordered = connection.sql(
