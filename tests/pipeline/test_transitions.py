@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jobsleuth.case import Case
+from jobsleuth.case import Case, open_case
 from jobsleuth.pipeline import AnalyzeOptions, analyze
 from jobsleuth.reports import timelines
 from tests.conftest import RedisServer
@@ -173,6 +176,24 @@ def test_what_a_rewrite_puts_there_is_no_move(preamble: str, tmp_path: Path) -> 
     told = [(row["job_id"], row["from_structure"], row["to_structure"], row["command"]) for row in moves(case)]
     assert told == [("1", "wait", "active", "RPOPLPUSH")]
     assert {row["job_id"]: row["state"] for row in case.arrow("jobs").to_pylist()} == {"1": "active", "2": "waiting"}
+
+
+def test_the_file_is_named_however_it_came(tmp_path: Path) -> None:
+    """Plain, packed or through a pipe: who reads where a command stands learns in which bytes, each time the same."""
+    commands = packed([text("SELECT", 0), text("HSET", "bull:q:meta", "version", "bullmq:5.1.0")])
+    at = len(commands)
+    commands += packed([text("LPUSH", "bull:q:wait", "1")])
+    plain = tmp_path / "appendonly.aof"
+    plain.write_bytes(commands)
+    squeezed = tmp_path / "appendonly.aof.gz"
+    squeezed.write_bytes(gzip.compress(commands))
+    for evidence, name in ((plain, "appendonly.aof"), (squeezed, "appendonly.aof.gz (unpacked)")):
+        case = analyze([evidence], tmp_path / f"{evidence.name}.case", AnalyzeOptions())
+        assert [(row["file"], row["file_offset"]) for row in moves(case)] == [(name, at)]
+    for data, name in ((plain, "standard input"), (squeezed, "standard input (unpacked)")):
+        command = [sys.executable, "-m", "jobsleuth", "analyze", "-", "--out", tmp_path / "case", "--force"]
+        subprocess.run(command, input=data.read_bytes(), check=True, capture_output=True)
+        assert [row["file"] for row in moves(open_case(tmp_path / "case"))] == [name]
 
 
 def test_a_snapshot_has_none(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from jobsleuth.keyspace import AsOf
 from jobsleuth.sources import _native
 from jobsleuth.sources.rdb import RdbKeyspace
 from jobsleuth.sources.reading import PlainSnapshot, ReadOptions
-from jobsleuth.sources.spool import Snapshot, Target, temporary
+from jobsleuth.sources.spool import STANDARD_INPUT, Snapshot, Target, temporary
 
 MOVES = pa.schema(
     [
@@ -64,8 +64,11 @@ class History:
 
 
 def part_names(source: Snapshot) -> tuple[str, ...]:
-    """Names of the files that are replayed, in order."""
-    return tuple(part.name for part in source.parts[1:]) or (source.path.name if not source.compression else "",)
+    """Names of the files that are replayed, in order; they say where offsets count in what was unpacked."""
+    if source.parts:
+        return tuple(part.name for part in source.parts[1:])
+    name = source.shown if source.given == STANDARD_INPUT else Path(source.given).name
+    return (f"{name} (unpacked)" if source.compression else name,)
 
 
 def part_facts(source: Snapshot) -> list[dict[str, Any]]:
