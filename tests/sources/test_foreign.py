@@ -92,6 +92,18 @@ def test_riot(tmp_path: Path, form: str) -> None:
     assert (as_of.from_ms, as_of.ms, as_of.atomic) == (1_700_000_000_001, 1_700_000_000_005, False)
 
 
+@pytest.mark.parametrize("odd", ["PT60S", 60.5, {"seconds": 60}, True])
+def test_times_in_other_forms(odd: Any, tmp_path: Path) -> None:
+    """A release may write times in a form of its own: the key stays, the expiry is told as lost, the moment unknown."""
+    export = tmp_path / "riot.json"
+    export.write_text(json.dumps([{"key": "k", "ttl": odd, "timestamp": odd, "type": "string", "value": "v"}]))
+    line = lines_of(export, tmp_path)[0, b"k"]
+    assert (line["value"], line["expire_at_ms"]) == ("v", None)
+    _, told, as_of = facts_of(export)
+    assert told["loss_expiry"] == 1
+    assert as_of.ms is None
+
+
 def test_redis_dump(tmp_path: Path) -> None:
     """Databases are kept; a time to live counts from a moment that nobody noted, so it is left out and told."""
     export = tmp_path / "dump.json"

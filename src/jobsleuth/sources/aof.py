@@ -131,14 +131,14 @@ def replayed(
     told = json.loads(made.info())
     _require_time(told, options, source)
     version = told["aux"].get("valkey-ver") or told["aux"].get("redis-ver")
-    moment = replayed_as_of(told, options)
+    moment = _replayed_as_of(told, options)
     head: dict[str, Any] = {
         "redis_version": version,
         "atomic": True,
         "as_of_ms": moment.ms,
         "as_of_source": moment.source,
     }
-    if is_export(told, source):
+    if _is_export(told, source):
         # No server wrote this: it is what some tool read, one key after the other.
         head |= {"atomic": False, "warnings": _losses(told, source)}
         return PlainSnapshot(target.path, made, "resp", head)
@@ -153,7 +153,7 @@ _OF_EXPORTS = {"SELECT", "SET", "HSET", "HMSET", "RPUSH", "SADD", "ZADD", "EXPIR
 _SECONDS = ("EXPIREAT", "EXPIRE")
 
 
-def is_export(told: dict[str, Any], source: Snapshot) -> bool:
+def _is_export(told: dict[str, Any], source: Snapshot) -> bool:
     """Whether commands are an export and not a server's own file: nothing is ever changed or removed, nothing noted.
 
     A server writes every expiry as PEXPIREAT, and a rewritten file fills hashes with HMSET.
@@ -244,7 +244,7 @@ def _require_time(told: dict[str, Any], options: ReadOptions, source: Snapshot) 
         )
 
 
-def replayed_as_of(told: dict[str, Any], options: ReadOptions) -> AsOf:
+def _replayed_as_of(told: dict[str, Any], options: ReadOptions) -> AsOf:
     """The moment that a replay shows."""
     if options.as_of_ms is not None:
         return AsOf(options.as_of_ms, "option")

@@ -64,8 +64,12 @@ impl<W: Write + Seek, I: Input> Export<'_, '_, W, I> {
                     self.json.string(&mut kind)?;
                     record.kind = kind;
                 }
-                b"ttl" => record.ttl = self.json.int_or_null()?,
-                b"timestamp" | b"time" => record.timestamp = self.json.int_or_null()?,
+                b"ttl" => match self.whole()? {
+                    Some(ttl) => record.ttl = ttl,
+                    // It says something; what, is not known.
+                    None => record.ttl = Some(1),
+                },
+                b"timestamp" | b"time" => record.timestamp = self.whole()?.flatten(),
                 b"value" => {
                     self.json.peek()?;
                     let at = self.json.input.offset();
@@ -82,6 +86,19 @@ impl<W: Write + Seek, I: Input> Export<'_, '_, W, I> {
             }
         }
         Ok(record)
+    }
+
+    /// A whole number or null, where there is one; anything else is passed over.
+    fn whole(&mut self) -> Result<Option<Option<i64>>> {
+        match self.json.token()? {
+            Token::Number => {
+                let mut digits = Vec::new();
+                self.json.number(&mut digits)?;
+                Ok(std::str::from_utf8(&digits).ok().and_then(|text| text.parse().ok()).map(Some))
+            }
+            Token::Null => self.json.literal(b"null").map(|()| Some(None)),
+            _ => self.json.skip().map(|()| None),
+        }
     }
 
     fn keep(&mut self, record: Record) -> Result<()> {
