@@ -86,7 +86,7 @@ class FinishedRecordDisagrees(Check):
             SELECT dialect, namespace, queue, job_id, structure AS state, evidence, db, epoch_ms(due_at) AS score_ms
             FROM membership
             WHERE (structure = 'completed' OR (structure = 'failed' AND dialect = 'bullmq'))
-                -- The sets of the first releases of Bull hold no times.
+                -- The sets of the oldest releases of Bull hold no times.
                 AND kind IS DISTINCT FROM 'set'
         ),
         -- Sums of small parcels find where a time differs; only those parcels are joined.

@@ -45,6 +45,7 @@ class RemnantOfRemovedQueue(Check):
             "evidence",
             "db",
             "key",
+            "type",
             "expired",
             "dialect",
             "namespace",
