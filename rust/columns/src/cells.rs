@@ -352,7 +352,38 @@ impl<V: Default> Default for MapCells<V> {
     }
 }
 
+/// So many keys of a row are compared each with each.
+const FEW_KEYS: usize = 16;
+
 impl<V> MapCells<V> {
+    /// Whether the row that is open has a key twice.
+    pub fn key_twice(&self) -> bool {
+        let from = self.ends.last().and_then(|&end| usize::try_from(end).ok()).unwrap_or_default();
+        let bytes = self.keys.values_slice();
+        let ends = self.keys.offsets_slice().get(from..).unwrap_or_default();
+        let key = |pair: &[i32]| match *pair {
+            [start, end] => bytes.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?),
+            _ => None,
+        };
+        match ends.len() {
+            0..=2 => false,
+            3..=FEW_KEYS => {
+                let mut later = ends.windows(2);
+                while let Some(one) = later.next() {
+                    if later.clone().any(|other| key(one) == key(other)) {
+                        return true;
+                    }
+                }
+                false
+            }
+            _ => {
+                let mut keys: Vec<&[u8]> = ends.windows(2).filter_map(key).collect();
+                keys.sort_unstable();
+                keys.windows(2).any(|two| two.first() == two.last())
+            }
+        }
+    }
+
     /// Ends a row.
     pub fn end(&mut self, valid: bool) {
         // One entry takes five bytes of buffers at least, which are capped well below this.

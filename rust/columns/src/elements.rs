@@ -11,7 +11,7 @@ use jobsleuth_formats::{self as formats, Kind, Visitor};
 
 use crate::error::Result;
 use crate::records::room;
-use crate::sink::{Flow, Sink};
+use crate::sink::{Flow, Oddity, Sink};
 
 /// Elements in the making.
 pub(crate) struct Elements {
@@ -50,7 +50,8 @@ impl Ranked {
     }
 
     fn order(&self, a: &Member, b: &Member) -> Ordering {
-        let by_score = a.score.partial_cmp(&b.score).unwrap_or(Ordering::Equal);
+        // What is no number stands behind all numbers.
+        let by_score = a.score.partial_cmp(&b.score).unwrap_or_else(|| a.score.is_nan().cmp(&b.score.is_nan()));
         by_score.then_with(|| self.bytes_of(a).cmp(self.bytes_of(b)))
     }
 }
@@ -135,6 +136,9 @@ impl Visitor for Elements {
     }
 
     fn zset_member(&mut self, member: &[u8], score: f64) -> formats::Result<()> {
+        if score.is_nan() {
+            self.flow.note(Oddity::ScoreNoNumber);
+        }
         let start = self.ranked.bytes.len();
         let end = room(start, member.len())?;
         self.ranked.bytes.extend_from_slice(member);

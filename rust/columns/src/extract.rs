@@ -268,7 +268,7 @@ impl Shared {
             sink.begin(number);
             if place.end.saturating_sub(place.value_offset) >= LARGE {
                 self.source.stream(&mut decoder, row, place, sink)?;
-                sink.end()?;
+                self.finish(sink, row, place)?;
                 continue;
             }
             if place.value_offset < from || place.end > until {
@@ -281,7 +281,16 @@ impl Shared {
             let end = usize::try_from(place.end.saturating_sub(from)).unwrap_or(usize::MAX);
             let bytes = stretch.get(start..end).unwrap_or_default();
             self.source.decode(&mut decoder, row, place, bytes, sink)?;
-            sink.end()?;
+            self.finish(sink, row, place)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a value, and notes what was odd about it.
+    fn finish<S: Sink>(&self, sink: &mut S, row: u64, place: Place) -> formats::Result<()> {
+        sink.end()?;
+        if let Some(odd) = sink.flow().take_odd() {
+            self.source.note(row, place, odd);
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::cells::{Cells, JsonMembers, MapCells};
 use crate::error::Result;
 use crate::json;
 use crate::projection::{Projection, Slot, map_type};
-use crate::sink::{Flow, Sink};
+use crate::sink::{Flow, Oddity, Sink};
 use crate::text::{escaped, utf8};
 
 /// Bytes that the columns of one batch may hold. Arrow's offsets into one column are 32 bits; the batch before a row
@@ -31,6 +31,8 @@ pub(crate) struct Rows {
     nth: usize,
     /// Per slot the numbers in the latest JSON text: options of jobs are mostly the same.
     latest: Vec<Latest>,
+    /// A field that has a column came a second time in this row.
+    twice: bool,
     bytes: usize,
     rows: usize,
 }
@@ -60,6 +62,7 @@ impl Rows {
             nth: 0,
             latest: projection.slots.iter().map(|_| Latest::default()).collect(),
             projection,
+            twice: false,
             bytes: 0,
             rows: 0,
         }
@@ -69,6 +72,11 @@ impl Rows {
         let mut fields = projection.fields().to_vec();
         fields.push(Field::new("rest", map_type(DataType::Binary), true));
         fields
+    }
+
+    /// Whether the row that ends now has a field twice: one that a column took already, or one that none takes.
+    pub fn field_twice(&mut self) -> bool {
+        std::mem::take(&mut self.twice) || self.rest.key_twice()
     }
 
     /// Bytes that the rows so far take, roughly.
@@ -84,7 +92,7 @@ impl Rows {
     #[inline]
     pub fn field(&mut self, name: &[u8], value: &[u8]) -> formats::Result<()> {
         let at = self.slot_of(name);
-        let Rows { projection, cells, seen, latest, .. } = self;
+        let Rows { projection, cells, seen, latest, twice, .. } = self;
         let slot = at.and_then(|at| Some((projection.slots.get(at)?, seen.get_mut(at)?, latest.get_mut(at)?)));
         let whole = match slot {
             // A name that comes twice: columns have room for one.
@@ -93,7 +101,10 @@ impl Rows {
                 self.bytes = room(self.bytes, slot.kept(value.len()))?;
                 put(slot, cells, latest, value)
             }
-            _ => false,
+            found => {
+                *twice |= found.is_some();
+                false
+            }
         };
         if !whole {
             self.bytes = room(self.bytes, name.len().saturating_mul(4).saturating_add(value.len()))?;
@@ -130,6 +141,7 @@ impl Rows {
     /// Ends the row.
     pub fn end(&mut self) {
         self.nth = 0;
+        self.twice = false;
         for (slot, seen) in self.projection.slots.iter().zip(&mut self.seen) {
             if !std::mem::take(seen) {
                 for &column in &slot.columns {
@@ -268,6 +280,9 @@ impl Sink for Hashes {
     fn end(&mut self) -> formats::Result<()> {
         self.open = false;
         self.row.append_value(self.current);
+        if self.rows.field_twice() {
+            self.flow.note(Oddity::FieldTwice);
+        }
         self.rows.end();
         self.flush_if(self.rows.bytes(), self.rows.len())
     }

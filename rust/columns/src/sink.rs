@@ -62,11 +62,31 @@ pub(crate) struct Flow {
     batch_bytes: usize,
     outlet: Option<Box<dyn Outlet>>,
     fault: Option<Error>,
+    odd: Option<Oddity>,
+}
+
+/// What no server would load or write, and yet can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Oddity {
+    /// A score is NaN.
+    ScoreNoNumber,
+    /// A hash has a field twice.
+    FieldTwice,
+}
+
+impl Oddity {
+    /// A word for it, and a sentence that goes on with the key.
+    pub fn told(self) -> (&'static str, &'static str) {
+        match self {
+            Oddity::ScoreNoNumber => ("score_no_number", "a score is no number in the value of key"),
+            Oddity::FieldTwice => ("field_twice", "a field is stored twice in the value of key"),
+        }
+    }
 }
 
 impl Flow {
     pub fn new(batch_bytes: usize) -> Self {
-        Flow { batch_bytes, outlet: None, fault: None }
+        Flow { batch_bytes, outlet: None, fault: None, odd: None }
     }
 
     pub fn open(&mut self, outlet: Box<dyn Outlet>) {
@@ -77,6 +97,15 @@ impl Flow {
     /// The fault that a stop stands for, if it was not a wish.
     pub fn take_fault(&mut self) -> Option<Error> {
         self.fault.take()
+    }
+
+    /// Says that the value at hand holds something odd.
+    pub fn note(&mut self, odd: Oddity) {
+        self.odd = Some(odd);
+    }
+
+    pub fn take_odd(&mut self) -> Option<Oddity> {
+        self.odd.take()
     }
 
     fn send(&mut self, batch: RecordBatch) -> formats::Result<()> {

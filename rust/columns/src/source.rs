@@ -5,10 +5,14 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::sync::{Mutex, PoisonError};
 
-use jobsleuth_formats::{self as formats, At, Context, Decoder, ErrorKind, FileInput, Input, SliceInput, Visitor};
+use jobsleuth_formats::{
+    self as formats, At, Context, Decoder, ErrorKind, FileInput, Input, Shown, SliceInput, Visitor,
+};
 
+use crate::sink::Oddity;
 use crate::summary::FaultFacts;
 use crate::table::{KeyTable, Place};
+use crate::text::escaped;
 
 /// A file and its keys, for readers in several threads.
 #[derive(Debug)]
@@ -18,6 +22,7 @@ pub struct Source {
     context: Context,
     salvage: bool,
     faults: Mutex<BTreeMap<(u64, u64), FaultFacts>>,
+    odd: Mutex<BTreeMap<(u64, u64, Oddity), FaultFacts>>,
 }
 
 /// Most damaged values that are remembered; of more, those that stand first in the file.
@@ -25,12 +30,29 @@ const MAX_FAULTS: usize = 10_000;
 
 impl Source {
     pub fn new(file: File, table: KeyTable, context: Context, salvage: bool) -> Self {
-        Source { file, table, context, salvage, faults: Mutex::default() }
+        Source { file, table, context, salvage, faults: Mutex::default(), odd: Mutex::default() }
     }
 
     /// Values that could not be read, in file order.
     pub fn faults(&self) -> Vec<FaultFacts> {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Values that were read and hold what no server would load, in file order.
+    pub fn oddities(&self) -> Vec<FaultFacts> {
+        self.odd.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    pub(crate) fn note(&self, row: u64, place: Place, odd: Oddity) {
+        let (kind, sentence) = odd.told();
+        let key = self.table.key(row).map(|(_, key)| key).unwrap_or_default();
+        let message = format!("{sentence} {}", Shown(key));
+        let facts = FaultFacts { kind, message, offset: Some(place.value_offset), key: Some(escaped(key)) };
+        let mut found = self.odd.lock().unwrap_or_else(PoisonError::into_inner);
+        found.insert((place.value_offset, row, odd), facts);
+        if found.len() > MAX_FAULTS {
+            found.pop_last();
+        }
     }
 
     /// Decodes the value of a row from bytes that start at its place. In a salvage, damage is noted and what stands

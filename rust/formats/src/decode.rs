@@ -194,10 +194,9 @@ fn scored<'a, V: Visitor>(
     })
 }
 
-/// A score as text; a server refuses NaN.
+/// A score as text. NaN, which no server loads, is handed on: it is for the visitor to tell.
 fn number(text: &[u8]) -> Option<f64> {
-    let n: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-    (!n.is_nan()).then_some(n)
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 fn zipmap<V: Visitor>(blob: Blob<'_>, v: &mut V) -> Result<()> {
@@ -227,7 +226,7 @@ fn zset_text<I: Input, V: Visitor>(r: &mut Reader<'_, I>, scratch: &mut Scratch,
         r.string_into(scratch, &mut member)?;
         let at = r.input.offset();
         let score = match r.input.u8()? {
-            253 => None,
+            253 => Some(f64::NAN),
             254 => Some(f64::INFINITY),
             255 => Some(f64::NEG_INFINITY),
             n => number(r.input.take(usize::from(n))?),
@@ -242,13 +241,7 @@ fn zset_text<I: Input, V: Visitor>(r: &mut Reader<'_, I>, scratch: &mut Scratch,
 
 #[inline]
 fn zset_binary<I: Input, V: Visitor>(r: &mut Reader<'_, I>, scratch: &mut (Scratch, Scratch), v: &mut V) -> Result<()> {
-    r.one::<8, _>(&mut scratch.0, |member, score, end| {
-        let score = f64::from_le_bytes(*score);
-        if score.is_nan() {
-            return Err(Error::corrupt(end.saturating_sub(8), "a score that is no number"));
-        }
-        v.zset_member(member, score)
-    })
+    r.one::<8, _>(&mut scratch.0, |member, score| v.zset_member(member, f64::from_le_bytes(*score)))
 }
 
 fn array<I: Input, V: Visitor>(r: &mut Reader<'_, I>, scratch: &mut Scratch, v: &mut V) -> Result<()> {

@@ -142,7 +142,7 @@ impl std::error::Error for Error {
 const SHOWN: usize = 80;
 
 /// Bytes as one line of printable ASCII: everything else as `\xNN`, so that a key cannot forge a message.
-pub(crate) struct Shown<'a>(pub &'a [u8]);
+pub struct Shown<'a>(pub &'a [u8]);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

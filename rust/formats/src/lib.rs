@@ -38,7 +38,7 @@ mod walk;
 pub use context::{Context, Limits, Templates};
 pub use decode::{Decoder, decode};
 pub use dump::{DumpInfo, decode_dump, inspect_dump};
-pub use error::{Error, ErrorKind, Fault, Result};
+pub use error::{Error, ErrorKind, Fault, Result, Shown};
 pub use header::{Family, Frame, Header};
 pub use input::{FileInput, Input, SliceInput};
 pub use item::{Checksum, Function, Item, KeyEntry};

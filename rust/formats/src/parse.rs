@@ -294,12 +294,12 @@ impl<I: Input> Reader<'_, I> {
         }
     }
 
-    /// A string and `N` plain bytes after it; `f` also gets the offset after both.
+    /// A string and `N` plain bytes after it.
     #[inline]
     pub fn one<const N: usize, R>(
         &mut self,
         scratch: &mut Scratch,
-        f: impl FnOnce(&[u8], &[u8; N], u64) -> Result<R>,
+        f: impl FnOnce(&[u8], &[u8; N]) -> Result<R>,
     ) -> Result<R> {
         loop {
             let buf = self.input.buffered();
@@ -308,7 +308,7 @@ impl<I: Input> Reader<'_, I> {
                 Ok((piece, suffix, used)) => {
                     let start = self.input.offset();
                     let result = match scratch.bytes(piece, buf) {
-                        Ok(bytes) => f(bytes, &suffix, start.saturating_add(used as u64))?,
+                        Ok(bytes) => f(bytes, &suffix)?,
                         Err(short) => return Err(self.make_room(short).err().unwrap_or_else(|| unreadable(start))),
                     };
                     self.input.consume(used);

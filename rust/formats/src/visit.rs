@@ -21,6 +21,7 @@ pub trait Visitor {
         Ok(())
     }
 
+    /// `score` may be NaN, with which no server would load the file.
     fn zset_member(&mut self, member: &[u8], score: f64) -> Result<()> {
         Ok(())
     }

@@ -45,8 +45,8 @@ impl Visitor for Digest {
         self.add(member)
     }
     fn zset_member(&mut self, member: &[u8], score: f64) -> Result<()> {
-        assert!(!score.is_nan());
-        self.add(member)
+        self.add(member)?;
+        self.add(&score.to_le_bytes())
     }
     fn hash_field(&mut self, field: &[u8], value: &[u8], _expire_at_ms: Option<i64>) -> Result<()> {
         self.add(field)?;

@@ -69,6 +69,11 @@ impl Index {
         serde_json::to_string(&self.source.faults()).map_err(|error| PyRuntimeError::new_err(error.to_string()))
     }
 
+    /// Values read so far that hold what no server would load (a score that is no number, a field twice), likewise.
+    fn value_oddities(&self) -> PyResult<String> {
+        serde_json::to_string(&self.source.oddities()).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+    }
+
     /// One row per key, in file order.
     fn keys(&self) -> ArrowStream {
         ArrowStream::of_batches(&self.source.table.schema(), self.source.table.batches())

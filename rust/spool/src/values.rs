@@ -122,7 +122,7 @@ impl Values {
             json.number(&mut self.second)?
         };
         let score = std::str::from_utf8(&self.second).ok().and_then(|text| text.parse::<f64>().ok());
-        let Some(score) = score.filter(|score| !score.is_nan()) else {
+        let Some(score) = score else {
             return Err(Error::corrupt(at, "a score that is no number"));
         };
         json.expect(b']', "a member and its score that should have ended")?;

@@ -51,6 +51,9 @@ class Index:
         """JSON: values that could not be read so far, [{kind, message, offset, key}] in file order. The C stream
         carries only a text; and with `salvage` such values do not end it: what stood before the damage is there."""
 
+    def value_oddities(self) -> str:
+        """JSON likewise: values read so far that hold what no server would load; kind score_no_number, field_twice."""
+
     def keys(self) -> ArrowStream: ...
     def lookup(
         self, prefixes: Sequence[tuple[int, bytes]], code: _Streamable, middle: _Streamable, suffix: bytes

@@ -143,14 +143,25 @@ class RdbKeyspace:
         return self._reader(self._index.stream_groups(_stream(rows), self._threads, _BATCH_BYTES))
 
     def value_remarks(self) -> list[Remark]:
-        """Values decoded so far that turned out damaged, in file order; in a salvage what stood before is there."""
-        faults = json.loads(self._index.value_faults())
-        told = [Remark("value_damaged", f["message"], f["offset"]) for f in faults[:_VALUES_TOLD]]
-        left = len(faults) - len(told)
-        if left:
-            message = f"{left:,} more values are damaged, or more than that"
-            told.append(Remark("value_damaged", message, faults[_VALUES_TOLD]["offset"], left))
-        return told
+        """Values decoded so far that turned out damaged or odd, in file order of each kind.
+
+        Of a damaged value what stood before the damage is there, in a salvage; an odd one (a score that is no number, a
+        field twice) is there whole.
+        """
+        found: dict[str, list[dict[str, Any]]] = {}
+        for fault in json.loads(self._index.value_faults()):
+            found.setdefault("value_damaged", []).append(fault)
+        for odd in json.loads(self._index.value_oddities()):
+            found.setdefault(odd["kind"], []).append(odd)
+        remarks = []
+        for kind, values in found.items():
+            remarks += [Remark(kind, v["message"], v["offset"]) for v in values[:_VALUES_TOLD]]
+            left = len(values) - _VALUES_TOLD
+            if left > 0:
+                state = "damaged" if kind == "value_damaged" else "odd in this way"
+                message = f"{left:,} more values are {state}, or more than that"
+                remarks.append(Remark(kind, message, values[_VALUES_TOLD]["offset"], left))
+        return remarks
 
     def _reader(self, stream: _native.ArrowStream) -> pa.RecordBatchReader:
         """A reader whose faults come as :class:`EvidenceError`: the C stream carries only text."""
