@@ -66,4 +66,5 @@ def tell(accepted: int, lapsed: int, quiet: bool) -> None:
     if accepted and not quiet:
         output.note(f"{number(accepted, 'known finding')} accepted by the policy or the baseline")
     if lapsed and not quiet:
-        output.note(f"{number(lapsed, 'finding')} reported again: the time for which it was accepted is over, or it got worse")
+        why = "the time for which it was accepted is over, or it got worse"
+        output.note(f"{number(lapsed, 'finding')} reported again: {why}")
