@@ -260,6 +260,53 @@ def test_the_reports_show_no_payload_unasked(run: Run, desk: Path) -> None:
     )
 
 
+def commands() -> bytes:
+    """An append-only file in which a job comes, fails and goes, with secrets where the commands hold them."""
+
+    def said(*words: str) -> bytes:
+        parts = [word.encode() for word in words]
+        return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)
+
+    mail, who = "bull:mail", S["mail as id"]
+    stack = json.dumps([S["stack"]])
+    return b"".join(
+        [
+            said("SELECT", "0"),
+            b"#TS:%d\r\n" % (NOW // 1000 - 60),
+            said("HSET", f"{mail}:meta", "version", "bullmq:5.30.0"),
+            said("HSET", f"{mail}:{who}", "name", S["mail in name"], "data", json.dumps({"text": S["payload"]})),
+            said("LPUSH", f"{mail}:wait", who),
+            said("RPOPLPUSH", f"{mail}:wait", f"{mail}:active"),
+            said("SET", f"{mail}:{who}:lock", S["token in key"], "PX", "30000"),
+            said("HSET", f"{mail}:{who}", "failedReason", S["error"], "stacktrace", stack),
+            said("LREM", f"{mail}:active", "0", who),
+            said("ZADD", f"{mail}:failed", str(NOW - 40_000), who),
+            said("DEL", f"{mail}:{who}"),
+            said("HSET", f"{mail}:job-9", "name", "n", "data", json.dumps(S["payload"]), "failedReason", S["error"]),
+            said("LPUSH", f"{mail}:wait", "job-9"),
+            b"#TS:%d\r\n" % (NOW // 1000),
+            said("SET", "a", "b"),
+        ]
+    )
+
+
+def test_the_moves_in_an_append_only_file(run: Run, desk: Path) -> None:
+    """A case of commands, redacted when made and when shown: neither its files nor the job's timeline hold a secret."""
+    (desk / "dump.aof").write_bytes(commands())
+    for words in (["--out", "moves"], ["--out", "redacted-moves", "--redact-key", "key"]):
+        assert run("analyze", "dump.aof", *words, "-q", cwd=desk).returncode == 0
+    assert {"mail as id", "payload", "error", "token in key"} <= set(leaks(told(desk / "moves")))
+    assert leaks(told(desk / "redacted-moves")) == []
+    listed = json.loads(run("sql", "redacted-moves", "from transitions", "--json", cwd=desk).stdout)
+    (who,) = {row["job_id"] for row in listed} - {"job-9"}
+    for words in (["moves", who, "--redact-key", "key"], ["redacted-moves", who]):
+        for fmt in ([], ["--json"]):
+            done = run("timeline", *words, *fmt, cwd=desk)
+            assert (done.returncode, done.stderr) == (0, "")
+            assert leaks(done.stdout) == []
+            assert who in done.stdout
+
+
 def test_both_ways_agree_and_find_the_same(run: Run, desk: Path) -> None:
     """One key: a case redacted when made and one redacted when shown hold the same digests and the same findings."""
     made = json.loads(run("check", "redacted", "--json", cwd=desk).stdout)["findings"]

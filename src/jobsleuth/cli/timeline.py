@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from jobsleuth.cli import output
-from jobsleuth.cli.options import CaseArgument, JsonOption, QuietOption
+from jobsleuth.cli import output, redaction
+from jobsleuth.cli.options import CaseArgument, JsonOption, QuietOption, RedactKeyOption, RedactOption
 from jobsleuth.cli.places import QueueOption
 from jobsleuth.errors import UsageError
 from jobsleuth.safetext import from_bytes, terminal
@@ -24,6 +24,8 @@ def command(
     job_id: Annotated[str, typer.Argument(metavar="ID", help="Job id.", show_default=False)],
     queue: QueueOption = None,
     namespace: Annotated[str | None, typer.Option("--namespace", help="BullMQ prefix, or asynq.")] = None,
+    redact: RedactOption = False,
+    redact_key: RedactKeyOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -31,10 +33,9 @@ def command(
 
     Needs a case made from an append-only file. A job that has vanished is found, too, with what removed its record.
     """
-    from jobsleuth.case import open_case
     from jobsleuth.reports import timelines
 
-    opened = open_case(case)
+    opened = redaction.opened(case, redact, redact_key)
     # An id that is not UTF-8 reaches us as the system passes it; the tables show it escaped.
     job_id = from_bytes(os.fsencode(job_id))
     found = timelines(opened, job_id, queue, namespace)
