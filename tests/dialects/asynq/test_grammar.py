@@ -237,7 +237,7 @@ def test_layouts_that_hold_whole_messages(dump: Dump) -> None:
     reading = dump(write)
     assert queues(reading) == {
         (0, "v17"): "asynq 0.12–0.13", (0, "only-scheduled"): "asynq 0.12–0.17",
-        (1, "default"): "asynq 0.2–0.9", (1, "empty"): "asynq 0.2–0.9", (1, "low"): "asynq 0.2–0.9",
+        (1, "default"): "asynq 0.2–0.3", (1, "empty"): "asynq 0.2–0.9", (1, "low"): "asynq 0.4–0.9",
     }  # fmt: skip
     assert {(r["db"], r["queue"], r["job_id"], r["state"], r["decided_by"]) for r in reading.rows("jobs")} == {
         (0, "v17", "a", "pending", "pending"), (0, "v17", "b", "pending", "pending"),

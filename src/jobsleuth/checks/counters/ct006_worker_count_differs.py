@@ -10,6 +10,7 @@ class WorkerCountDiffers(Check):
 
     What it finds
     A live server whose count of active workers differs from the number of entries in its own list; no list means none.
+    Servers before 0.8 have no id by which list and server belong together.
 
     Why it matters
     Both are written by one script. A task that a server works on is missing from the list, so that it looks like
@@ -33,7 +34,7 @@ class WorkerCountDiffers(Check):
     title = "A server counts other workers than it lists"
     severity = "warning"
     since = "0.1.0"
-    versions = "Asynq 0.18+"
+    versions = "Asynq 0.8+"
     impact = "list other workers than they count: some work is not shown"
     heals = "at the server's next heartbeat"
     dialects = ("asynq",)
@@ -57,7 +58,7 @@ class WorkerCountDiffers(Check):
             SELECT dialect, namespace, key, evidence, db, worker_id, host, pid,
                 try_cast(details['active_worker_count'] AS BIGINT) AS counted
             FROM workers
-            WHERE kind = 'server' AND dialect = 'asynq' AND valid
+            WHERE kind = 'server' AND dialect = 'asynq' AND valid AND worker_id IS NOT NULL
         ),
         listed AS (
             SELECT worker_id, evidence, db, count(*) AS entries

@@ -51,7 +51,7 @@ class ActiveWithoutLockOrLease(Check):
     heals = "no: no release of Asynq recovers an active task without a lease"
     needs = {
         "membership": ("dialect", "namespace", "queue", "job_id", "structure", "key", "evidence", "db"),
-        "workers": ("dialect", "namespace", "queue", "kind", "job_id", "valid", "evidence", "db"),
+        "workers": ("dialect", "namespace", "queue", "kind", "job_id", "valid", "details", "evidence", "db"),
         "keys": ("dialect", "namespace", "queue", "role", "type", "expired", "expire_at", "evidence", "db"),
         "queues": ("dialect", "namespace", "queue", "layout", "evidence", "db"),
         "jobs": ("dialect", "namespace", "queue", "job_id", "started_at", "evidence", "db"),
@@ -92,16 +92,26 @@ class ActiveWithoutLockOrLease(Check):
             WHERE kind = 'worker' AND valid IS NOT FALSE
         ),
         servers AS (
-            SELECT dialect, evidence, db, count(*) FILTER (valid IS NOT FALSE) AS alive
+            -- Until 0.4 servers told how many tasks they work on, but not which.
+            SELECT dialect, evidence, db, count(*) FILTER (kind = 'server' AND valid IS NOT FALSE) AS alive,
+                greatest(
+                    coalesce(
+                        sum(try_cast(details['active_worker_count'] AS INTEGER))
+                            FILTER (kind = 'server' AND valid IS NOT FALSE),
+                        0
+                    ) - count(*) FILTER (kind = 'worker' AND valid IS NOT FALSE),
+                    0
+                ) AS unnamed
             FROM workers
-            WHERE kind = 'server'
+            WHERE kind IN ('server', 'worker')
             GROUP BY ALL
+            HAVING count(*) FILTER (kind = 'server') > 0
         ),
         judged AS (
             SELECT dialect, namespace, queue, l.job_id, l.key, evidence, db, j.started_at,
-                q.layout = 'asynq 0.2–0.9' AS before_leases,
+                regexp_matches(q.layout, '^asynq 0\\.[2-9]–0\\.[2-9]$') AS before_leases,
                 regexp_matches(q.layout, '^asynq 0\\.(1[0-9]|20).*[0-9]$') AS has_deadlines,
-                w.job_id IS NOT NULL AS worked_on, s.alive, q.layout,
+                w.job_id IS NOT NULL AS worked_on, s.alive, coalesce(s.unnamed, 0) AS unnamed, q.layout,
                 c.queue IS NOT NULL AS stalled_checks, c.next_check,
                 k.job_id IS NOT NULL AS marked_stalled,
                 v.queue IS NOT NULL AS others_locked,
@@ -155,6 +165,8 @@ class ActiveWithoutLockOrLease(Check):
                 ELSE ', and no worker makes stalled checks: it stays until one does'
             END AS _next
         FROM counted
-        WHERE layout <> 'asynq 0.1' AND (NOT before_leases OR NOT worked_on AND loose > coalesce(alive, 0))
+        -- Of 0.1 nothing tells a working task from one left behind, of 0.2 neither; from 0.3 on there are servers.
+        WHERE layout <> 'asynq 0.1' AND (layout <> 'asynq 0.2–0.3' OR alive IS NOT NULL)
+            AND (NOT before_leases OR NOT worked_on AND loose > coalesce(alive, 0) + unnamed)
     """
     message = "Job {job_id} of queue {queue} is active without a {_claim}{_next}"

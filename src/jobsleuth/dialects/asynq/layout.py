@@ -67,9 +67,19 @@ _SHARED: tuple[_Fingerprint, ...] = (
         lambda t: "messages_deadlines" in (t.shared or ()) or {"uuid", "int_times"} <= t.shown,
     ),
     (
+        "asynq 0.4–0.9",
+        "global structures of whole messages, with times as text, and no deadlines",
+        lambda t: "text_times" in t.shown,
+    ),
+    (
+        "asynq 0.2–0.3",
+        "global structures of whole messages without times, and a registry",
+        lambda t: "queues" in (t.shared or ()) and bool(t.whole_messages),
+    ),
+    (
         "asynq 0.2–0.9",
-        "global structures of whole messages, with a registry or with times as text, and no deadlines",
-        lambda t: "queues" in (t.shared or ()) or "text_times" in t.shown,
+        "a registry of queues with global structures, and no deadlines",
+        lambda t: "queues" in (t.shared or ()),
     ),
     ("asynq 0.1", "global structures of whole messages, and no registry of queues", lambda t: True),
 )
