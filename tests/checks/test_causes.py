@@ -110,6 +110,20 @@ def test_a_dead_worker_explains_the_jobs_that_wait_but_not_where_another_lives(t
     assert waiting == {"workers-died:bull/dead": 1, "workers-died:bull/half": 0}
 
 
+def test_a_silent_consumer_explains_its_own_entries_and_no_other_s(tmp_path: Path) -> None:
+    """Entries that were delivered long ago belong to the consumer that holds them; another's stand alone, and so do
+    those of a consumer of that name in another group."""
+    held = [("q", "dead", "1-0"), ("q", "slow", "2-0"), ("other", "dead", "3-0")]
+    jobs = [
+        {"queue": q, "job_id": j, "state": "pending", "has_record": True, "started_at": "T-1d", "worker_name": w}
+        for q, w, j in held
+    ]
+    workers = [{"queue": "q", "kind": "consumer", "worker_id": "dead", "holds": 1, "seen_at": "T-1d", "key": "s"}]
+    found = explained(made(tmp_path, {"jobs": jobs, "workers": workers}, "streams"))
+    assert set(found["consumer-silent:orders/q/dead"]) == {("SM004", None), ("SM002", "1-0")}
+    assert {j for c, j in found[None] if c == "SM002"} == {"2-0", "3-0"}
+
+
 def test_findings_of_one_check_stand_alone(tmp_path: Path) -> None:
     """Two ghosts of which nothing else speaks have no other cause than what their check says."""
     jobs = [{"job_id": j, "has_record": False, "state": "waiting"} for j in ("a", "b")]

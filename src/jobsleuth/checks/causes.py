@@ -12,8 +12,8 @@ from typing import Literal
 from jobsleuth.checks.base import Basis
 
 Reach = Literal["evidence", "database", "queue", "process", "job", "id"]
-"""How far a cause explains: `process` is one server by host and process id, `job` one job of one queue, `id` the jobs
-of that queue name and id under any prefix."""
+"""How far a cause explains: `process` is one server by host and process id or one consumer of a stream, `job` one job
+of one queue, `id` the jobs of that queue name and id under any prefix."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,23 @@ RULES: tuple[CauseRule, ...] = (
         explains=_ids("LV011"),
         explains_idle=_ids("LV001 LV004 LV008 LV015 LV017 LV020 LV022 LV023"),
         alone=True,
+    ),
+    CauseRule(
+        kind="consumer-silent",
+        title="A consumer of a stream has gone silent with entries in its hands",
+        to_do="Look for its end in its logs; claim its entries (`XAUTOCLAIM`) once you know what it did with them.",
+        reach="process",
+        signs=_ids("SM004"),
+        explains=_ids("SM002 SM003"),
+    ),
+    CauseRule(
+        kind="stream-trimmed",
+        title="A stream was trimmed or emptied before its group was done with the entries",
+        to_do="Find out what trims it (`MAXLEN`, `XTRIM`, `XDEL`); what was removed is gone: account for it elsewhere.",
+        reach="queue",
+        signs=_ids("SM006"),
+        explains=_ids("SM001"),
+        basis="inferred",
     ),
     CauseRule(
         kind="queue-paused",

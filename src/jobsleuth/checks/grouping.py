@@ -50,8 +50,14 @@ _THIN = """
             WHEN check_id = 'RL002' THEN details::JSON ->> '$.children[0]'
             WHEN job_id IS NOT NULL THEN queue::VARCHAR || ':' || job_id
         END AS subject,
-        CASE WHEN check_id IN ('LV028', 'SC011') THEN
-            (details::JSON ->> '$.host') || ':' || (details::JSON ->> '$.pid') END AS process,
+        CASE
+            WHEN check_id IN ('LV028', 'SC011') THEN
+                (details::JSON ->> '$.host') || ':' || (details::JSON ->> '$.pid')
+            WHEN check_id IN ('SM002', 'SM003') THEN
+                namespace::VARCHAR || '/' || queue::VARCHAR || '/' || (details::JSON ->> '$.worker_name')
+            WHEN check_id = 'SM004' THEN
+                namespace::VARCHAR || '/' || queue::VARCHAR || '/' || (details::JSON ->> '$.worker_id')
+        END AS process,
         FALSE AS alive, NULL::VARCHAR AS cause
     FROM given_findings
 """
