@@ -29,7 +29,9 @@ def command(
         Threshold, typer.Option("--fail-on", help="Exit 1 when a finding is this severe or worse.")
     ] = Threshold.ERROR,
     fmt: Annotated[ReportFormat, typer.Option("--format", help="Format of the report.")] = ReportFormat.TEXT,
-    everything: Annotated[bool, typer.Option("--all", help="Text: every finding, not three of each kind.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Text: all causes, findings and limits, not one screen.")
+    ] = False,
     checks: ChecksOption = None,
     config: ConfigOption = None,
     baseline: BaselineOption = None,
