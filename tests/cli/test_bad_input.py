@@ -195,6 +195,36 @@ def test_an_output_file_that_cannot_grow(case: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [(), ("--force",)])
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("null", "a device"), ("pipe", "a device"), ("folder", "a folder"), ("gone", "a link to nothing")],
+)
+def test_only_a_file_is_replaced(
+    run: Run, case: Path, tmp_path: Path, name: str, what: str, more: tuple[str, ...]
+) -> None:
+    """A device (through a link, so that nothing breaks if it goes wrong), a named pipe, a folder and a link to nothing
+    are refused, also with --force, and are what they were."""
+    (tmp_path / "null").symlink_to("/dev/null")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    before = {p.name: p.lstat().st_ino for p in tmp_path.iterdir()}
+    refused(run("sql", case, "select 1", "--format", "csv", "--out", tmp_path / name, *more), f"the output is {what}")
+    assert {p.name: p.lstat().st_ino for p in tmp_path.iterdir()} == before
+
+
+def test_a_link_to_a_file_stays_a_link(run: Run, case: Path, tmp_path: Path) -> None:
+    """With --force the file that the link leads to is replaced."""
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    words = ("sql", case, "select 1 as n", "--format", "csv", "--out", tmp_path / "link")
+    refused(run(*words), "the output exists")
+    assert run(*words, "--force").returncode == 0
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "n\n1\n"
+
+
+@pytest.mark.parametrize("more", [(), ("--force",)])
 def test_a_link_to_nothing_is_no_place_for_a_case(run: Run, tmp_path: Path, more: tuple[str, ...]) -> None:
     """A link that leads nowhere is refused, and nothing appears where it leads."""
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")

@@ -189,11 +189,18 @@ def note(message: str) -> None:
 def new_file(path: Path, *, force: bool = False) -> Iterator[BinaryIO]:
     """A file that is at `path` once the block ended well, whole or not at all.
 
+    A link to a file stays a link. A device or a pipe is never replaced: `--force` on /dev/null would break the machine.
+
     Raises:
-        UsageError: there is something, and `force` was not given.
+        UsageError: there is something, and `force` was not given or it is no file.
     """
+    if os.path.lexists(path) and not path.is_file():
+        what = "a folder" if path.is_dir() else "a device or a pipe" if path.exists() else "a link to nothing"
+        hint = "without --out the result goes to standard output" if path.exists() else "name the file itself"
+        raise UsageError(f"the output is {what}", file=str(path), hint=hint)
     if os.path.lexists(path) and not force:
         raise UsageError("the output exists", file=str(path), hint="choose another name, or give --force")
+    given, path = path, Path(os.path.realpath(path))
     partial = path.parent / f".{path.name}.{secrets.token_hex(4)}.partial"
     try:
         with partial.open("xb") as file:
@@ -204,7 +211,7 @@ def new_file(path: Path, *, force: bool = False) -> Iterator[BinaryIO]:
         # A write to an open file does not say which; and of the hidden one nobody has heard.
         if isinstance(error, OSError) and error.filename in (None, str(partial)):
             told = error.strerror or str(error)
-            raise UsageError(f"cannot be written: {told}", file=str(path), hint=_ROOM) from error
+            raise UsageError(f"cannot be written: {told}", file=str(given), hint=_ROOM) from error
         raise
 
 
