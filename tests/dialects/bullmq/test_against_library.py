@@ -114,6 +114,13 @@ def test_fields_read_as_the_library_reads_them(evidence: Any, ours: str, theirs:
     if theirs not in evidence.library.get("properties", [theirs]):
         # This release's Job has no such property; the stored fields are compared with the server's replies.
         return
+    if ours == "priority" and tuple(map(int, evidence.library["version"].split("."))) < (5, 41, 0):
+        # Until 5.40 a Job shows the priority that it was added with, and the record holds what it was changed to.
+        for job, row in _readable(evidence):
+            assert job["priority"] == (job["opts"].get("priority") or 0)
+            stored = dict(evidence.raw_values[row["db"], row["key"]]["value"])
+            assert row["priority"] == int(stored["priority"])
+        return
     pairs = [(job["name"], _as_read(ours, job[theirs], row[ours]), row[ours]) for job, row in _readable(evidence)]
     # Numbers that JavaScript could not parse came as null.
     assert [(name, expected) for name, expected, _ in pairs] == [(name, actual) for name, _, actual in pairs]

@@ -118,3 +118,28 @@ def test_a_lost_parent_is_enough_for_a_queue(rdb: Any) -> None:
     assert [(r["job_id"], r["state"], r["has_record"]) for r in evidence.rows("jobs")] == [
         ("gone", "waiting-children", False)
     ]
+
+
+PRIORITIES = {
+    "five-2": 9, "plain-0": 7, "plain-1": 7, "plain-2": 2097151, "plain-3": 0, "five-0": 0, "five-1": 0, "plain-4": 0,
+    "plain-5": 0, "delayed-four": 2, "delayed-none": 3,
+}  # fmt: skip
+"""Job of the scenario → the priority that it was changed to last."""
+
+
+@pytest.mark.parametrize("release", ["v3", "v4", "v5.0", "v5.40", "v5", "v6"])
+def test_changed_priorities(fixture: Any, release: str) -> None:
+    """The last priority asked for is the job's, and the rank in `prioritized` is that priority."""
+    evidence = fixture(f"{release}-priorities")
+    for queue in ("changed", "changed-on-hold"):
+        found = {job_id: row["priority"] for (_, _, q, job_id), row in evidence.jobs.items() if q == queue}
+        assert found == PRIORITIES
+        ranked = {
+            row["job_id"]: int(row["score"]) >> 32
+            for row in evidence.rows("membership")
+            if (row["queue"], row["structure"]) == (queue, "prioritized")
+        }
+        assert ranked == {job_id: PRIORITIES[job_id] for job_id in ranked}
+        assert {job_id for job_id in ranked if PRIORITIES[job_id]} == (
+            set() if release == "v3" else {"five-2", "plain-0", "plain-1", "plain-2"}
+        )
