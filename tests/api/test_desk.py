@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import jobsleuth
+from jobsleuth.case import TABLES
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "fixtures"
@@ -95,6 +96,12 @@ def test_a_job_that_is_not_there_or_not_the_only_one(tmp_path: Path) -> None:
         both.job("held-1", "press")
     assert both.job("held-1", "bull/press", evidence=1).record["evidence"] == 1
     assert both.job("held-1", "press", "bull", evidence=0, db=0).record["evidence"] == 0
+
+
+def test_every_table_is_an_attribute(case: jobsleuth.Case) -> None:
+    """`case.jobs` and its like: one for each table, with its small columns."""
+    for table in TABLES:
+        assert list(getattr(case, table.name).columns) == table.small_columns
 
 
 def test_the_limit_is_set_for_python_users(case: jobsleuth.Case) -> None:

@@ -283,6 +283,11 @@ class Case:
         return self._small("checks")
 
     @property
+    def causes(self) -> pd.DataFrame:
+        """What explains several findings at once."""
+        return self._small("causes")
+
+    @property
     def findings(self) -> pd.DataFrame:
         """What does not add up."""
         return self._small("findings")
