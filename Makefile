@@ -19,10 +19,10 @@ MANIFEST := --locked --manifest-path rust/Cargo.toml
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 RUST_SOURCES := $(shell find rust -name '*.rs' -not -path '*/target/*') $(wildcard rust/Cargo.* rust/*/Cargo.toml)
 
-.PHONY: help demo test lint types rust pytest fuzz docs fixtures bench clean setup-tools
+.PHONY: help demo test lint types rust pytest fuzz docs fixtures crash-matrix bench clean setup-tools
 
 help:
-	@sed -n '1,3p' Makefile; echo "other targets: lint types rust pytest fuzz docs fixtures bench clean"
+	@sed -n '1,3p' Makefile; echo "other targets: lint types rust pytest fuzz docs fixtures crash-matrix bench clean"
 
 # ---- setting up
 
@@ -126,6 +126,11 @@ docs: $(VENV)/.dev
 fixtures:
 	fixtures/make/bullmq/make.sh
 	fixtures/make/asynq/make.sh
+	fixtures/make/incidents/make.sh
+
+# Every step of the libraries, cut off behind each command; a quarter of an hour, most of it waiting for leases.
+crash-matrix: $(VENV)/.dev
+	$(BIN)/python fixtures/make/crash/matrix.py fixtures/crash
 
 # Dumps of 100 MB from a real server, then the times; the peers live in a Python of their own.
 BENCH_SHAPES := bullmq asynq cache
