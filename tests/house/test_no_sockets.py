@@ -65,6 +65,7 @@ COMMANDS = [
     ["export", "case", "--stuck", "--out", "stuck.ndjson"],
     ["baseline", "case", "--out", "baseline.json"],
     ["verify", "case"],
+    ["demo"],
     ["--version"],
 ]
 
