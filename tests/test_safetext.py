@@ -56,6 +56,37 @@ def test_bytes_become_exact_text_or_escapes() -> None:
     assert safetext.from_bytes(b"a\xffb\xc3(") == "a\\xffb\\xc3("
 
 
+def test_nothing_is_invisible() -> None:
+    """Every character that Unicode itself names a filler of Hangul, a joiner, a selector or a blank, and every kind of
+    space but the one of the keyboard, is shown as an escape."""
+    words = (
+        "HANGUL FILLER",
+        "SEONG FILLER",
+        "GRAPHEME JOINER",
+        "VARIATION SELECTOR",
+        "VOWEL INHERENT",
+        "PATTERN BLANK",
+        "ZERO WIDTH",
+    )
+    hidden = [
+        char
+        for char in map(chr, range(0x80, sys.maxunicode + 1))
+        if unicodedata.category(char) == "Zs" or any(word in unicodedata.name(char, "") for word in words)
+    ]
+    assert {"\u00a0", "\u3000", "\u3164", "\u034f", "\ufe0f", "\U000e0100", "\u2800", "\u200b"} <= set(hidden)
+    assert [f"{ord(char):x}" for char in hidden if char in safetext.terminal(f"a{char}b")] == []
+
+
+def test_marks_do_not_pile_up() -> None:
+    """A tower of accents is cut down; letters as people write them stay, in any script."""
+    safe = safetext.terminal("e" + "\u0301" * 50)
+    assert sum(unicodedata.category(c) == "Mn" for c in safe) <= 4
+    assert safe.count("\\u0301") == 46
+    for word in ("Việt", "שָׁלוֹם", "عَرَبِيّ", "ไม้เอก", "नमस्ते", "བོད", "größe", "日本語"):
+        for form in ("NFC", "NFD"):
+            assert safetext.terminal(unicodedata.normalize(form, word)) == unicodedata.normalize(form, word)
+
+
 @pytest.mark.parametrize("start", list("=+-@\t\r"))
 def test_a_spreadsheet_runs_no_cell(start: str) -> None:
     """A cell that begins like a formula gets a quote before it; others stay."""

@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 # Cc controls, Cf format characters (bidi, zero width), Cs surrogates, Co private use, Cn unassigned, Zl/Zp separators.
 _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+# Letters and marks that show nothing: fillers, the grapheme joiner, variation selectors, the blank pattern of Braille.
+_INVISIBLE = frozenset(
+    map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0x180B, 0x1810)))
+) | frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
+_MARKS = 4
+"""Marks in a row on one letter: no script writes more, and a tower of them hides the lines above."""
 _LINKED = re.compile(r"[@#]|:(?=//)|(?<=www)\.", re.IGNORECASE)
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -29,16 +36,28 @@ def _escape_char(char: str) -> str:
 def terminal(text: str, limit: int | None = None) -> str:
     """Text for one terminal line: controls, bidi and invisible characters escaped, cut to `limit` characters.
 
+    So is every blank that is not the space bar's: two names that look alike are the same name.
+
     Backslashes stay as they are, so that ordinary text is untouched; a name that itself holds the characters ``\\x1b``
     reads like an escaped one, which is harmless.
     """
     if text.isascii() and text.isprintable():
         safe = text
     else:
-        safe = "".join(_escape_char(c) if unicodedata.category(c) in _UNSAFE_CATEGORIES else c for c in text)
+        safe = "".join(_shown(text))
     if limit is not None and len(safe) > limit:
         return safe[: max(0, limit - 1)] + "…"
     return safe
+
+
+def _shown(text: str) -> Iterator[str]:
+    marks = 0
+    for char in text:
+        category = unicodedata.category(char)
+        marks = marks + 1 if category[0] == "M" else 0
+        blank = category == "Zs" and char != " "
+        hidden = category in _UNSAFE_CATEGORIES or char in _INVISIBLE
+        yield _escape_char(char) if hidden or blank or marks > _MARKS else char
 
 
 def from_bytes(data: bytes) -> str:
