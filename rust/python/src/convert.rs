@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::capsule::ArrowStream;
 use crate::error::{fault, not_opened};
-use crate::interrupted;
+use crate::relay;
 
 /// Version of the snapshots that are written here: the first that has every kind of value.
 pub const RDB_VERSION: u32 = 15;
@@ -87,12 +87,7 @@ pub fn convert_ndjson(
     let mut raised = None;
     let outcome = py.detach(|| {
         let file = File::open(path).map_err(not_opened)?;
-        let mut report = |done: u64, total: u64| {
-            interrupted(&mut raised, |py| match &progress {
-                Some(progress) => progress.call1(py, (done, total)).map(drop),
-                None => Ok(()),
-            })
-        };
+        let mut report = relay(&mut raised, progress.as_ref());
         let to = open_spool(&spool)?;
         let mut writer = Writer::new(&to, RDB_VERSION, max_spool_bytes);
         let reading = Reading { salvage, max_value_bytes };
@@ -144,12 +139,7 @@ pub fn convert_foreign(
     let mut raised = None;
     let outcome = py.detach(|| {
         let file = File::open(path).map_err(not_opened)?;
-        let mut report = |done: u64, total: u64| {
-            interrupted(&mut raised, |py| match &progress {
-                Some(progress) => progress.call1(py, (done, total)).map(drop),
-                None => Ok(()),
-            })
-        };
+        let mut report = relay(&mut raised, progress.as_ref());
         let to = open_spool(&spool)?;
         let mut writer = Writer::new(&to, RDB_VERSION, max_spool_bytes);
         let reading = Reading { salvage, max_value_bytes };

@@ -35,6 +35,16 @@ mod _native {
     }
 }
 
+/// Tells progress, and lets `Ctrl-C` end the work meanwhile.
+fn relay(raised: &mut Option<PyErr>, progress: Option<&Py<PyAny>>) -> impl FnMut(u64, u64) -> std::io::Result<()> {
+    move |done, total| {
+        interrupted(raised, |py| match progress {
+            Some(progress) => progress.call1(py, (done, total)).map(drop),
+            None => Ok(()),
+        })
+    }
+}
+
 /// Lets `Ctrl-C` end long work; the error it raises is kept in `raised`, since no native code can carry it.
 fn interrupted(raised: &mut Option<PyErr>, ask: impl FnOnce(Python<'_>) -> PyResult<()>) -> std::io::Result<()> {
     Python::attach(|py| py.check_signals().and_then(|()| ask(py))).map_err(|error| {

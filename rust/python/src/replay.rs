@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::capsule::ArrowStream;
 use crate::convert::{Conversion, RDB_VERSION, close_spool, open_spool};
 use crate::error::{fault, not_opened};
-use crate::interrupted;
+use crate::relay;
 
 /// Rows of a batch of moves.
 const BATCH: usize = 1 << 16;
@@ -52,12 +52,7 @@ pub fn replay_commands(
         for (path, name, base) in parts {
             files.push(Part { name, file: File::open(path).map_err(not_opened)?, base });
         }
-        let mut report = |done: u64, total: u64| {
-            interrupted(&mut raised, |py| match &progress {
-                Some(progress) => progress.call1(py, (done, total)).map(drop),
-                None => Ok(()),
-            })
-        };
+        let mut report = relay(&mut raised, progress.as_ref());
         let mut space = Space::default();
         if let Some(moves) = moves {
             space.watch(Box::new(Recorder::new(moves, Arc::clone(&refused))));

@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 
 use crate::capsule::ArrowStream;
 use crate::error::{not_opened, raise};
-use crate::interrupted;
 use crate::ops::{byte_strings, integers};
+use crate::relay;
 
 /// The keys of one RDB file after the index pass.
 #[pyclass(frozen, module = "jobsleuth.sources._native")]
@@ -39,12 +39,7 @@ pub fn index(
     let mut raised = None;
     let outcome = py.detach(|| {
         let file = File::open(path).map_err(not_opened)?;
-        let mut report = |done: u64, total: u64| {
-            interrupted(&mut raised, |py| match &progress {
-                Some(progress) => progress.call1(py, (done, total)).map(drop),
-                None => Ok(()),
-            })
-        };
+        let mut report = relay(&mut raised, progress.as_ref());
         let indexed = columns::index(&file, limits, salvage, &mut report).map_err(|error| raise(&error))?;
         let info = serde_json::to_string(&indexed.summary);
         let info = info.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;

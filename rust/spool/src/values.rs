@@ -49,9 +49,13 @@ pub(crate) fn id<I: Input>(json: &mut Json<I>, text: &mut Vec<u8>) -> Result<Str
     parse_id(text).ok_or_else(|| Error::corrupt(at, "no id of a stream entry"))
 }
 
-fn parse_id(text: &[u8]) -> Option<StreamId> {
+pub(crate) fn parse_id(text: &[u8]) -> Option<StreamId> {
     let (ms, seq) = std::str::from_utf8(text).ok()?.split_once('-')?;
     Some(StreamId { ms: ms.parse().ok()?, seq: seq.parse().ok()? })
+}
+
+pub(crate) fn parse_score(text: &[u8]) -> Option<f64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 impl Values {
@@ -121,8 +125,7 @@ impl Values {
         } else {
             json.number(&mut self.second)?
         };
-        let score = std::str::from_utf8(&self.second).ok().and_then(|text| text.parse::<f64>().ok());
-        let Some(score) = score else {
+        let Some(score) = parse_score(&self.second) else {
             return Err(Error::corrupt(at, "a score that is no number"));
         };
         json.expect(b']', "a member and its score that should have ended")?;

@@ -7,6 +7,7 @@ use jobsleuth_formats::{Error, Input, Kind, Result, SliceInput, StreamId, Stream
 use super::{Export, Tool, fresh};
 use crate::json::{Json, Token};
 use crate::names::kind_named;
+use crate::values::{parse_id, parse_score};
 use crate::writer::Form;
 
 /// A time to live above this is a moment in Unix ms: it would be longer than three thousand years.
@@ -214,7 +215,7 @@ fn scored<I: Input, V: Visitor>(json: &mut Json<I>, score_first: bool, v: &mut V
             }
         }
     }
-    let score = score.and_then(|text| std::str::from_utf8(&text).ok()?.parse::<f64>().ok()).filter(|n| !n.is_nan());
+    let score = score.and_then(|text| parse_score(&text));
     match (member, score) {
         (Some(member), Some(score)) => v.zset_member(&member, score),
         _ => Err(Error::corrupt(at, "a member without a score")),
@@ -233,9 +234,7 @@ fn stream<I: Input, V: Visitor>(json: &mut Json<I>, v: &mut V) -> Result<()> {
             json.name(&mut name)?;
             match name.as_slice() {
                 b"id" => {
-                    let text = fresh(json)?;
-                    let parts = std::str::from_utf8(&text).ok().and_then(|text| text.split_once('-'));
-                    id = parts.and_then(|(ms, seq)| Some(StreamId { ms: ms.parse().ok()?, seq: seq.parse().ok()? }));
+                    id = parse_id(&fresh(json)?);
                 }
                 b"body" => {
                     let mut first = true;
