@@ -146,14 +146,15 @@ def with_causes(
     connection.execute(_ALIVE)
     for statement in _PROCESS:
         connection.execute(statement)
-    connection.execute(_DELAYED)
+    if any("delayed" in rule.condition for rule in rules):
+        connection.execute(_DELAYED)
     for rule in rules:
         for statement in _statements(rule, absent if rule is EVIDENCE_CUT else rule.explains):
             connection.execute(statement)
     causes = connection.sql("SELECT cause FROM suspects ORDER BY nth").to_arrow_table().column("cause")
     waiting = dict(connection.execute(_WAITING).fetchall())
     connection.execute("DROP TABLE suspects")
-    connection.execute("DROP TABLE delayed")
+    connection.execute("DROP TABLE IF EXISTS delayed")
     at = findings.schema.get_field_index("cause")
     return conform("findings", findings.set_column(at, "cause", causes.cast(pa.string()))), waiting
 
