@@ -85,9 +85,68 @@ fn main() -> std::io::Result<()> {
     put("json", "object", br#"{"a":[{"b":null}],"ts":1.7e12,"a":"x\u00e9\ud83d\ude00\n"}"#)?;
     put("json", "numbers", br#"{"a":-0,"ts":9223372036854775807}"#)?;
     put("json", "surrogate", br#"{"\ud800":1,"a":"\ud800","ts":{}}"#)?;
+    for (name, commands) in COMMANDS {
+        let lines: Vec<&str> = commands.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let resp: Vec<u8> = lines.iter().flat_map(|line| resp(line)).collect();
+        put("replay", name, &[&[0], &resp[..]].concat())?;
+        put("replay", &format!("{name}-lines"), &[&[1], lines.join("\n").as_bytes(), b"\n"].concat())?;
+    }
+    put(
+        "replay",
+        "snapshot",
+        &[&[0], &small[..], &resp("APPEND k w"), b"#TS:1700000000\r\n", &resp("DEL k")].concat(),
+    )?;
+    put("replay", "base", &[&[2], &file("REDIS0011", &[common::key(0, "k", &[s("v")])])[..]].concat())?;
+
     assert_eq!(crc(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
     Ok(())
 }
+
+/// A command as append-only files have it; its words have no spaces.
+fn resp(line: &str) -> Vec<u8> {
+    if line.starts_with('#') {
+        return format!("{line}\r\n").into_bytes();
+    }
+    let words: Vec<&str> = line.split(' ').collect();
+    let args: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+    format!("*{}\r\n{args}", words.len()).into_bytes()
+}
+
+/// Commands of every kind.
+const COMMANDS: &[(&str, &str)] = &[
+    (
+        "strings",
+        "#TS:1700000000\nSET a 1 EX 100\nSETRANGE a 3 xyz\nAPPEND a q\nINCR n\nINCRBYFLOAT n 1.5\nSETBIT b 77 1\n\
+         BITOP OR c a b\nBITFIELD b SET u8 3 9\nMSET d 1 e 2\nGETEX d PX 5\nGETDEL e\nCOPY a f\nRENAME f g\nPERSIST a",
+    ),
+    (
+        "lists",
+        "RPUSH l a b c a\nLPUSH l d\nLINSERT l BEFORE b x\nLREM l 1 a\nLSET l 0 z\nLTRIM l 0 3\nLMOVE l m LEFT RIGHT\n\
+         RPOPLPUSH l l\nLPOP l 2\nSORT m ALPHA STORE s",
+    ),
+    (
+        "sets",
+        "SADD s a b 3\nSADD t b c\nSMOVE s t a\nSUNIONSTORE u s t\nSINTERSTORE v s t\nSDIFFSTORE w t s\nSREM t c\n\
+         ZADD z 1 a 2.5 b -inf c\nZINCRBY z 3 a\nZADD z XX GT CH 1 b\nZUNIONSTORE y 2 z s WEIGHTS 2 3 AGGREGATE MAX\n\
+         ZRANGESTORE x z 0 1\nZREMRANGEBYSCORE z (1 +inf\nZPOPMIN y 2\nZREMRANGEBYLEX x - [b\nZREMRANGEBYRANK x 0 -1",
+    ),
+    (
+        "hashes",
+        "#TS:1700000000\nHSET h f 1 g 2\nHINCRBY h f 4\nHINCRBYFLOAT h g 0.5\nHPEXPIREAT h 1700000009000 FIELDS 1 f\n\
+         HPERSIST h FIELDS 1 f\nHSETNX h i v\nHDEL h f g i\nHSET h k v\nPEXPIREAT h 1700000009000",
+    ),
+    (
+        "streams",
+        "XADD x 1-1 f v\nXADD x MAXLEN = 2 2-0 f v g w\nXGROUP CREATE x g 0 ENTRIESREAD 0\nXGROUP CREATECONSUMER x g c\n\
+         XCLAIM x g c 0 1-1 TIME 1700000000000 RETRYCOUNT 1 FORCE JUSTID LASTID 1-1\nXACK x g 1-1\nXDEL x 1-1\nXTRIM x MAXLEN 0\n\
+         XSETID x 9-9 ENTRIESADDED 9 MAXDELETEDID 2-0\nXGROUP SETID x g 5-0\nXGROUP DESTROY x g",
+    ),
+    (
+        "keys",
+        "SELECT 1\nMULTI\nSET a 1\nRPUSH l a\nEXEC\nMOVE a 2\nSWAPDB 1 2\nSELECT 2\nRENAMENX l k\nCOPY k j DB 3 REPLACE\n\
+         MULTI\nDEL k\nDISCARD\nFLUSHDB\nEVAL return 0\nFUNCTION LOAD x\nNOSUCH a\nSELECT 3\nUNLINK j nothing\nFLUSHALL\nMULTI\nSET z 1",
+    ),
+];
 
 /// A ziplist with a number of each form.
 fn numbers() -> Vec<u8> {

@@ -79,7 +79,8 @@ const ROOM_TIMES: u64 = 16;
 /// Most names of unknown commands that are told apart.
 const MAX_NAMES: usize = 1000;
 
-/// Runs all commands of the parts, in order, on `space`.
+/// Runs all commands of the parts, in order, on `space`. How much they may make of little is decided here unless the space
+/// was told before.
 ///
 /// # Errors
 /// A fault in a file, unless it is salvaged or the last file simply ends too early; those of reading; those of the
@@ -95,7 +96,7 @@ pub fn replay(
         total += part.file.metadata()?.len();
     }
     let room = total.saturating_mul(ROOM_TIMES).max(ROOM);
-    space.allow(usize::try_from(room).unwrap_or(usize::MAX));
+    space.allow_unless_told(usize::try_from(room).unwrap_or(usize::MAX));
     let mut run = Run {
         space,
         options,

@@ -68,7 +68,7 @@ pub struct Space {
     log: Log,
     /// Bytes that commands made, and how many those may be.
     made: usize,
-    room: usize,
+    room: Option<usize>,
 }
 
 /// Tells the changes on.
@@ -147,7 +147,12 @@ impl Space {
 
     /// Allows commands to make so many bytes more than they bring.
     pub fn allow(&mut self, room: usize) {
-        self.room = room;
+        self.room = Some(room);
+    }
+
+    /// The same, where nothing was said before.
+    pub fn allow_unless_told(&mut self, room: usize) {
+        self.room.get_or_insert(room);
     }
 
     /// Whether a command may make so many bytes more. A server has room for half a gigabyte of zeros from forty bytes;
@@ -156,7 +161,7 @@ impl Space {
     /// # Errors
     /// It may not.
     pub fn has_room(&self, bytes: usize) -> Outcome {
-        if self.made.saturating_add(bytes) <= self.room { Ok(()) } else { Err(Refused::Room) }
+        if self.made.saturating_add(bytes) <= self.room.unwrap_or(0) { Ok(()) } else { Err(Refused::Room) }
     }
 
     /// The same for a value in place of that of a key, which gives its room back.
