@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
 from importlib.resources import files
@@ -82,6 +83,23 @@ def test_the_wheel_serves_every_python_from_3_11_on(wheel: Path) -> None:
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"jobsleuth"}
     assert wheel.stat().st_size < 10_000_000
+
+
+def test_the_source_is_enough_to_build(tmp_path: Path) -> None:
+    """The source distribution has the core with its lock file, the samples and the license, and no fixtures."""
+    pytest.importorskip("maturin", reason="maturin is not installed: NO source distribution was made")
+    build = [sys.executable, "-m", "maturin", "sdist", "--out", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, capture_output=True, check=True)
+    (made,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(made) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
+    workspace = {str(p.relative_to(ROOT)) for p in (ROOT / "rust").glob("*/src/**/*.rs") if "fuzz" not in p.parts}
+    samples = {f"src/jobsleuth/cli/samples/{name}.rdb" for name in ("bullmq", "asynq")}
+    wanted = (
+        workspace | samples | {"rust/Cargo.lock", "pyproject.toml", "LICENSE", "README.md", "src/jobsleuth/py.typed"}
+    )
+    assert wanted - names == set()
+    assert not [name for name in names if name.startswith(("fixtures", "tests"))]
 
 
 def test_demo_makes_folder_dumps_and_case(tmp_path: Path) -> None:
