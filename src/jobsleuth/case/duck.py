@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from jobsleuth import safetext
 from jobsleuth.case.manifest import Manifest
@@ -89,8 +90,8 @@ def connect(
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         for name in BY_NAME:
-            files = ", ".join(_quoted(_literal(folder / name / file.name)) for file in tables.get(name, []))
-            source, absent = _source(connection, name, f"[{files}]" if files else None)
+            files = [folder / name / file.name for file in tables.get(name, [])]
+            source, absent = _source(connection, name, files)
             shown = "*" if redactor is None else _redacted(connection, redactor, name)
             connection.execute(f'CREATE VIEW "{name}" AS SELECT {shown} FROM {source}')
             for column in absent:
@@ -105,12 +106,16 @@ def connect(
     return connection
 
 
-def _source(connection: duckdb.DuckDBPyConnection, name: str, files: str | None) -> tuple[str, list[str]]:
+def _source(connection: duckdb.DuckDBPyConnection, name: str, files: list[Path]) -> tuple[str, list[str]]:
     """What the view of a table is made of, and the columns that an older jobsleuth did not write: they are null."""
-    source, have = "", set()
-    if files is not None:
-        source = f"read_parquet({files}, hive_partitioning = false)"
-        have = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
+    listed = ", ".join(_quoted(_literal(file)) for file in files)
+    source = f"read_parquet([{listed}], hive_partitioning = false)" if files else ""
+    have: set[str] = set()
+    if files:
+        try:
+            have.update(pq.read_schema(files[0]).names)
+        except (OSError, pa.ArrowException):
+            return source, []  # DuckDB tells better what is wrong with the file
     absent = [column.name for column in BY_NAME[name].columns if column.name not in have]
     if absent:
         types = {c.name: c.type for c in BY_NAME[name].columns}
