@@ -55,6 +55,8 @@ def test_every_example_works(run: Run, desk: Path, tmp_path: Path, command: str)
         shutil.copy(ROOT / "fixtures" / "rdb9" / "every-encoding" / "evidence.rdb", tmp_path / "dump.rdb")
     else:
         shutil.copy(desk / "dump.rdb", tmp_path)
+    if command == "layout":
+        shutil.copy(ROOT / "fixtures" / "lists" / "layouts.toml", tmp_path)
     if command == "timeline":
         moves = ROOT / "fixtures" / "aof" / "bullmq-v5-vanished" / "appendonlydir"
         assert run("analyze", str(moves), "--out", "case", "-q", cwd=tmp_path).returncode == 0

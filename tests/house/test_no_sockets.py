@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 RDB = ROOT / "fixtures" / "bullmq" / "v5-crash-locks-expired" / "evidence.rdb"
+LISTS = ROOT / "fixtures" / "lists" / "plain-7.0.15" / "evidence.rdb"
 AOF = ROOT / "fixtures" / "aof" / "bullmq-v5-vanished"
 NUMBERS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
 """Machine → the kernel's number for it, and that of its call `socket`."""
@@ -58,6 +59,8 @@ COMMANDS = [
     ["jobs", "case"],
     ["keys", "case"],
     ["sql", "case", "select count(*) from jobs"],
+    ["guess", RDB],
+    ["layout", "test", LISTS, "--layout", LISTS.parents[1] / "layouts.toml"],
     ["explain"],
     ["explain", "MB001"],
     ["timeline", "aof", "deleted-by-hand"],

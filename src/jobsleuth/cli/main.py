@@ -18,9 +18,11 @@ from jobsleuth.cli import (
     demo,
     explain,
     export,
+    guess,
     job,
     jobs,
     keys,
+    layout,
     lean,
     output,
     queues,
@@ -46,7 +48,7 @@ app = typer.Typer(
 )
 _COMMANDS = (
     *(analyze, check, baseline, report, queues, jobs, job, timeline, keys, export, sql),
-    *(explain, cat, crosscheck, verify, demo),
+    *(explain, cat, guess, layout, crosscheck, verify, demo),
 )
 for module in _COMMANDS:
     app.command(module.__name__.rpartition(".")[2], epilog=module.EXAMPLE)(module.command)

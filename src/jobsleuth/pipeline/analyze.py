@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ class AnalyzeOptions:
     prefixes: tuple[str, ...] = ()
     payload_limit: int | None = None
     streams_acked: bool = False
-    described: Described = Described()
+    described: Described = field(default_factory=Described)
     checks: tuple[type[Check], ...] = ()
     policy: Policy | None = None
     redactor: Redactor | None = None

@@ -40,9 +40,9 @@ COLUMNS = (
 """Members of an entry, in this order."""
 
 _JOB = "evidence, db, dialect, namespace, queue, job_id"
-_OVER = "('completed', 'failed', 'archived')"
+_OVER = "('completed', 'failed', 'archived', 'acknowledged')"
 # Checks that speak of work that does not go on; what a record or a uniqueness key looks like stops nobody.
-_STOPPED = "left(check_id::varchar, 2) in ('LV', 'MB', 'RL', 'SC', 'ST')"
+_STOPPED = "left(check_id::varchar, 2) in ('LV', 'MB', 'PL', 'RL', 'SC', 'SM', 'ST')"
 _WHICH = {
     LOST: f"has_record and state = 'unknown' or not has_record and state not in {_OVER}",
     STUCK: f"has_record and state not in {_OVER} and state <> 'unknown' and told.stops",

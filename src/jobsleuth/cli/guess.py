@@ -1,0 +1,76 @@
+"""`jobsleuth guess`: what else in the evidence looks like a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jobsleuth.cli import output
+from jobsleuth.cli.options import JsonOption, MaxSpoolOption, MaxValueOption, TmpdirOption
+
+if TYPE_CHECKING:
+    from jobsleuth.pipeline.guess import Guess
+    from jobsleuth.reports import Line
+
+EXAMPLE = "Example:  jobsleuth guess dump.rdb"
+
+
+def command(
+    evidence: Annotated[
+        Path, typer.Argument(metavar="EVIDENCE", help="Any evidence that analyze reads.", show_default=False)
+    ],
+    tmpdir: TmpdirOption = None,
+    max_spool_bytes: MaxSpoolOption = None,
+    max_value_bytes: MaxValueOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Look at keys that belong to no known queue, and say which of them look like one.
+
+    Each guess comes with what speaks for it and with a layout to start from, for jobsleuth.toml or --layout.
+    """
+    from jobsleuth.pipeline.guess import guess
+    from jobsleuth.safetext import from_bytes
+    from jobsleuth.sources import DEFAULT_MAX_VALUE_BYTES, ReadOptions, SpoolOptions
+
+    reading = ReadOptions(
+        max_value_bytes=DEFAULT_MAX_VALUE_BYTES if max_value_bytes is None else max_value_bytes,
+        spool=SpoolOptions(tmpdir, max_spool_bytes),
+    )
+    found = guess(evidence, reading)
+    if json:
+        output.dump(
+            [
+                {
+                    "kind": g.kind,
+                    "keys": [from_bytes(key) for key in g.keys],
+                    "count": g.count,
+                    "why": list(g.why),
+                    "layout": g.layout,
+                }
+                for g in found
+            ]
+        )
+    else:
+        output.show(_lines(found))
+
+
+def _lines(found: list[Guess]) -> Iterator[Line]:
+    from jobsleuth.reports import number
+    from jobsleuth.safetext import from_bytes, terminal
+
+    if not found:
+        yield (("Nothing that no library claims looks like a queue.", "plain"),)
+    for nth, guess in enumerate(found, 1):
+        yield ((f"{nth}  {guess.kind}", "strong"), (f"  {number(guess.count, 'key')}", "plain"))
+        keys = ", ".join(terminal(from_bytes(key), 60) for key in guess.keys)
+        yield ((f"   e.g. {keys}", "plain"),)
+        for reason in guess.why:
+            yield ((f"   {terminal(reason, 200)}", "dim"),)
+        if guess.layout is not None:
+            yield ()
+            for line in guess.layout.splitlines():
+                yield ((terminal(line, 300), "plain"),)
+        yield ()

@@ -1,0 +1,125 @@
+"""`jobsleuth layout test` and `jobsleuth guess`: what they tell of real dumps, and that their answers can be used."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tomllib
+from pathlib import Path
+
+import jobsleuth
+from jobsleuth.dialects.layouts.file import load_layouts
+from tests.cli.conftest import FIXTURES, run_jobsleuth
+
+LISTS = FIXTURES / "lists" / "plain-7.0.15" / "evidence.rdb"
+DESCRIPTION = FIXTURES / "lists" / "layouts.toml"
+BULLMQ = FIXTURES / "bullmq" / "v5-every-state" / "evidence.rdb"
+
+
+def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return [line.rstrip() for line in done.stdout.splitlines()]
+
+
+def test_every_pattern_is_told_with_its_line(tmp_path: Path) -> None:
+    """Keys of each pattern, jobs by state, ids without a record."""
+    told = lines(run_jobsleuth("layout", "test", LISTS, "--layout", DESCRIPTION, cwd=tmp_path))
+    text = DESCRIPTION.read_text(encoding="utf-8").splitlines()
+    place = {row.split('"')[1]: n for n, row in enumerate(text, 1) if row.startswith(("key =", "lock ="))}
+    assert told[0] == "shop  (line 3)  1 queue, 5 jobs: 2 active, 1 unknown, 2 waiting"
+    assert told[1] == "  1 id has no record"
+    for pattern, what, keys in (
+        ("shop:work:{queue}", "list, waiting", "1 key"),
+        ("shop:work:{queue}:busy", "list, active", "1 key"),
+        ("shop:lock:{id}", "string, locks", "1 key"),
+        ("shop:job:{id}", "hash, records", "4 keys"),
+        ("clock:due", "zset, delayed", "1 key"),
+        ("clock:{{{id}}}", "string, records", "2 keys"),
+    ):
+        assert f"  line {place[pattern]}  {pattern}  ({what}): {keys}" in told
+
+
+def test_doubts_are_told(tmp_path: Path) -> None:
+    """A key that fits twice, keys that begin alike, a pattern without a key, keys of a library."""
+    file = tmp_path / "l.toml"
+    file.write_text(
+        '[[layout]]\nname = "x"\n'
+        '[[layout.structure]]\nkey = "shop:{queue}:eu"\ntype = "list"\nstate = "waiting"\n'
+        '[[layout.structure]]\nkey = "shop:work:{queue}"\ntype = "list"\nstate = "retry"\n'
+        '[[layout.structure]]\nkey = "bull:{queue}:wait"\ntype = "list"\nstate = "waiting"\nname = "theirs"\n',
+        encoding="utf-8",
+    )
+    told = lines(run_jobsleuth("layout", "test", LISTS, "--layout", file, cwd=tmp_path))
+    assert "in doubt: shop:work:eu fits shop:work:{queue} too" in told
+    assert "  line 8  shop:work:{queue}  (list, retry): no key fits" in told
+    assert "    begin alike and fit nothing: shop:work:eu:busy" in told
+    told = lines(run_jobsleuth("layout", "test", BULLMQ, "--layout", file, cwd=tmp_path))
+    assert any(line.startswith("not taken: bull:") and line.endswith(" belongs to BullMQ") for line in told)
+
+
+def test_mistakes_end_the_command_with_their_line(tmp_path: Path) -> None:
+    """Exit 2 and one line, for `layout test` and for `analyze`; nothing is left behind."""
+    file = tmp_path / "l.toml"
+    text = DESCRIPTION.read_text(encoding="utf-8")
+    file.write_text(text.replace('unit = "s"', 'unit = "us"'), encoding="utf-8")
+    line = next(n for n, row in enumerate(text.splitlines(), 1) if 'unit = "s"' in row)
+    for words in (["layout", "test", LISTS], ["analyze", LISTS, "--out", "c"]):
+        done = run_jobsleuth(*words, "--layout", file, cwd=tmp_path)
+        assert done.returncode == 2 and done.stdout == ""
+        assert done.stderr.startswith(f"jobsleuth: {file}: line {line}: 4 of 4 values of created_at are no times")
+    assert not (tmp_path / "c").exists()
+    done = run_jobsleuth("layout", "test", LISTS, cwd=tmp_path)
+    assert done.returncode == 2 and "no layout is described" in done.stderr
+
+
+def test_layouts_in_the_policy_file_of_the_folder(tmp_path: Path) -> None:
+    """./jobsleuth.toml is read without being named, by `layout test` and by `analyze`."""
+    (tmp_path / "jobsleuth.toml").write_text(DESCRIPTION.read_text(encoding="utf-8"), encoding="utf-8")
+    assert lines(run_jobsleuth("layout", "test", LISTS, cwd=tmp_path))[0].startswith("shop  (line 3)  1 queue")
+    assert run_jobsleuth("analyze", LISTS, "--out", "c", "--quiet", cwd=tmp_path).returncode == 0
+    case = jobsleuth.open_case(tmp_path / "c")
+    assert case.query("select distinct layout from queues where dialect = 'layouts' order by 1").to_pylist() == [
+        {"layout": "clock"},
+        {"layout": "shop"},
+    ]
+
+
+def test_a_guess_can_be_pasted(tmp_path: Path) -> None:
+    """What is suggested for the home-made layout reads it: the same jobs and states as the hand-written one."""
+    done = run_jobsleuth("guess", LISTS, "--json", cwd=tmp_path)
+    found = json.loads(done.stdout)
+    shop = next(g for g in found if g["keys"] == ["shop:work:eu", "shop:work:eu:busy"])
+    assert shop["kind"] == "lists with ids, and a hash for each job"
+    assert "shop:work:eu:busy: 2 of 2 members name a hash that exists" in shop["why"]
+    file = tmp_path / "l.toml"
+    file.write_text(shop["layout"], encoding="utf-8")
+    options = jobsleuth.AnalyzeOptions(described=load_layouts(file))
+    case = jobsleuth.analyze(LISTS, tmp_path / "c", options)
+    rows = case.query("select job_id, state, has_record from jobs where dialect = 'layouts' order by 1").to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        ("1", "waiting", True),
+        ("2", "processing", True),
+        ("3", "processing", True),
+        ("4", "unknown", True),
+        ("9", "waiting", False),
+    ]
+    shown = run_jobsleuth("guess", LISTS, cwd=tmp_path).stdout
+    assert all(line in shown.splitlines() for line in shop["layout"].splitlines())
+
+
+def test_every_guess_is_a_layout(tmp_path: Path) -> None:
+    """Whatever the keys are called, the suggestion is TOML that the reader takes."""
+    for dump in (LISTS, FIXTURES / "bullmq" / "v6-hostile" / "evidence.rdb"):
+        for nth, guess in enumerate(json.loads(run_jobsleuth("guess", dump, "--json", cwd=tmp_path).stdout)):
+            if guess["layout"] is not None:
+                file = tmp_path / f"{nth}.toml"
+                file.write_text(guess["layout"], encoding="utf-8")
+                assert tomllib.loads(guess["layout"])["layout"] and load_layouts(file).layouts
+
+
+def test_queues_of_libraries_are_no_guess(tmp_path: Path) -> None:
+    """A dump of one library has nothing left to guess; a stream without a group is told as such."""
+    nothing = "Nothing that no library claims looks like a queue."
+    assert lines(run_jobsleuth("guess", BULLMQ, cwd=tmp_path)) == [nothing]
+    streams = FIXTURES / "streams" / "groups-7.0.15" / "evidence.rdb"
+    assert lines(run_jobsleuth("guess", streams, cwd=tmp_path))[0] == "1  streams without a consumer group  1 key"
