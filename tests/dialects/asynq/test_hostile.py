@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from base64 import b64decode
 
 import redis
@@ -103,6 +104,20 @@ def test_bytes_that_are_no_message(dump: Dump) -> None:
     assert "no SchedulerEntry" in schedule["details"]["decode_error"]
     (event,) = reading.rows("events")
     assert (event["at"], event["job_id"], event["fields"]["schedule_id"]) == (None, None, "e")
+
+
+def test_a_semaphores_token_holds_to_the_end_of_its_second(dump: Dump) -> None:
+    """The module `x/rate` removes tokens with a score up to now - 1 (`acquireCmd`): one of this very second is held."""
+    scores = range(int(time.time()) - 5, int(time.time()) + 30)
+
+    def write(client: redis.Redis) -> None:
+        client.zadd("asynq:sema:scope", {f"task-{score}": score for score in scores})
+
+    reading = dump(write)
+    as_of = reading.keyspace.as_of.ms // 1000
+    assert as_of in scores
+    held = {row["job_id"] for row in reading.rows("workers") if row["valid"]}
+    assert held == {f"task-{score}" for score in scores if score >= as_of}
 
 
 def test_headers_locks_and_groups_of_a_message(dump: Dump) -> None:

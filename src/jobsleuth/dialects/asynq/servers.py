@@ -302,7 +302,8 @@ def semaphore_rows(site: Site) -> Iterator[Row]:
             "worker_id": from_bytes(key[len(b"asynq:sema:") :]),
             "job_id": from_bytes(member),
             "valid_until": None if until == NO_TIME else until,
-            "valid": site.valid(None if until == NO_TIME else until),
+            # The next who wants one first removes those whose score is below now.
+            "valid": site.valid(None if until == NO_TIME else until, inclusive=True),
             "key": from_bytes(key),
             "db": int(site.keys.db[row]),
         }
