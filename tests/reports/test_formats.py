@@ -102,6 +102,19 @@ def test_json_is_as_its_schema_says(which: str, request: pytest.FixtureRequest) 
     assert set(report) == set(schema["properties"])
 
 
+def test_json_has_only_numbers_that_json_has(tmp_path: Path) -> None:
+    """Scores may be infinite, and DuckDB writes them as no other parser reads them: in the report they are text."""
+    told = '{"score":-Infinity,"later":[Infinity,NaN,1.5]}'
+    tables = {"checks": rows("checks", check("MB001", findings=1))}
+    case = build(tmp_path / "case", {**tables, "findings": rows("findings", finding("MB001", "q", "1", details=told))})
+
+    def refused(word: str) -> None:
+        raise AssertionError(word)
+
+    report = json.loads(rendered(case, "json"), parse_constant=refused)
+    assert report["findings"][0]["details"] == {"score": "-Infinity", "later": ["Infinity", "NaN", 1.5]}
+
+
 def test_sarif_is_one_run_with_rules_and_results(small_case: Case) -> None:
     """The parts of SARIF 2.1.0 that readers need, and each result points at its rule."""
     log = json.loads(rendered(small_case, "sarif"))

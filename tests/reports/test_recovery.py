@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from jobsleuth.case import Case
@@ -89,3 +93,19 @@ def test_kinds_come_in_the_order_asked_for(case: Case) -> None:
     kinds = [entry["listed_as"] for entry in recovery(case, ["failed", "lost", "stuck"])]
     assert kinds == ["failed"] * 2 + ["lost"] * 2 + ["stuck"]
     assert list(recovery(case, ["lost", "stuck", "failed"], queue="other")) == []
+
+
+@pytest.mark.parametrize(
+    ("opts", "given"),
+    [
+        (b'{"delay":1e999,"priority":1.5}', {"delay": "1e999", "priority": 1.5}),
+        (b'{"delay":NaN}', '{"delay":NaN}'),
+        (b"[-Infinity]", "[-Infinity]"),
+    ],
+)
+def test_options_are_json_that_any_program_reads(tmp_path: Path, opts: bytes, given: Any) -> None:
+    """What JSON has no number for is kept as text: the list must not fail in the engineer's own parser."""
+    jobs = rows("jobs", job("q", "1", state="unknown", rest=[("opts", opts)]))
+    (entry,) = recovery(build(tmp_path / "case", {"queues": rows("queues", queue("q", {})), "jobs": jobs}), ["lost"])
+    assert entry["options"] == given
+    json.dumps(entry, allow_nan=False)

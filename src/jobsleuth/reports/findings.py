@@ -53,9 +53,10 @@ class Finding:
         return place(self.namespace, self.queue)
 
     def facts(self) -> dict[str, Any]:
-        """`details` as an object; what is not JSON stays text under `text`."""
+        """`details` as an object; what is not JSON stays text under `text`, and numbers that JSON has not (a score may
+        be infinite) are text, too."""
         try:
-            found = json.loads(self.details or "{}")
+            found = json.loads(self.details or "{}", parse_constant=str)
         except ValueError:
             return {"text": self.details}
         return found if isinstance(found, dict) else {"value": found}

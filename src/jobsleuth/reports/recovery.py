@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -120,6 +121,17 @@ def _options(entry: dict[str, Any]) -> Any:
     if entry["opts"] is None:
         return None
     try:
-        return json.loads(entry["opts"])
+        return json.loads(entry["opts"], parse_constant=_refused, parse_float=_number)
     except (ValueError, RecursionError):
         return entry["opts"]
+
+
+def _refused(word: str) -> None:
+    """`NaN` and the like: Python reads them, JSON has them not."""
+    raise ValueError(word)
+
+
+def _number(text: str) -> float | str:
+    """Text where the number is beyond what can be written again."""
+    value = float(text)
+    return value if math.isfinite(value) else text
