@@ -172,6 +172,15 @@ def test_times_as_text(text: str, ms: int | None) -> None:
     assert wholemessages.rfc3339_ms(text) == ms
 
 
+def test_what_stands_behind_a_whole_message() -> None:
+    """The library (0.17.2, `DecodeMessage`, was asked) reads the first value and no further; what follows is kept."""
+    read = wholemessages.read(b'{"Type":"t","ID":"x"},"Retry":3}')
+    assert (read.id, read.type, read.retry, dict(read.rest)) == ("x", "t", 0, {"msg.behind": b',"Retry":3}'})
+    assert wholemessages.read(b'{"Type":"t","ID":"x"}\n ').rest == []
+    server = messages.decode("ServerInfo", b'{"Host":"h"}x')  # these it reads whole
+    assert server.error is not None and "Extra data at byte 12" in server.error
+
+
 def test_whole_message_keeps_what_it_does_not_know() -> None:
     """Members of other writers, names in other case, repeated members, values out of range: kept as stored."""
     read = wholemessages.read(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -33,10 +33,19 @@ class Members:
     """The members of the one JSON object in `data`, in order: iterate for (name, value, start, end).
 
     Bytes that are not UTF-8 count as part of the strings they stand in.
+
+    Attributes:
+        behind: what stands behind the object, known when all members are.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, *, alone: bool = True) -> None:
+        """Args:
+        data: the bytes.
+        alone: nothing may stand behind the object.
+        """
         self._text = data.decode("utf-8", "surrogateescape")
+        self._alone = alone
+        self.behind = b""
 
     def stored(self, start: int, end: int) -> bytes:
         """The text of a value as stored."""
@@ -44,11 +53,14 @@ class Members:
 
     def __iter__(self) -> Iterator[tuple[str, Any, int, int]]:
         """Raises:
-        NoJson: the bytes are no JSON object, or more than one.
+        NoJson: the bytes are no JSON object, or more than one where it must be alone.
         """
         text = self._text
         try:
-            yield from _members(text)
+            at = _skip(text, (yield from _members(text)))
+            if at < len(text) and self._alone:
+                raise json.JSONDecodeError("Extra data", text, at)
+            self.behind = self.stored(at, len(text))
         except json.JSONDecodeError as error:
             raise NoJson(f"{error.msg} at byte {_byte(text, error.pos)}") from None
         except RecursionError:
@@ -57,10 +69,11 @@ class Members:
             raise NoJson(f"{error} at byte 0") from None
 
 
-def _members(text: str) -> Iterator[tuple[str, Any, int, int]]:
+def _members(text: str) -> Generator[tuple[str, Any, int, int], None, int]:
+    """The members; returns where the object ends."""
     at = _past(text, 0, "{")
     if text[at : at + 1] == "}":
-        return _end(text, at + 1)
+        return at + 1
     while True:
         if text[at : at + 1] != '"':
             raise json.JSONDecodeError("Expecting a member's name", text, at)
@@ -70,7 +83,7 @@ def _members(text: str) -> Iterator[tuple[str, Any, int, int]]:
         yield name, value, start, end
         at = _skip(text, end)
         if text[at : at + 1] == "}":
-            return _end(text, at + 1)
+            return at + 1
         at = _past(text, at, ",")
 
 
@@ -88,12 +101,6 @@ def _past(text: str, at: int, sign: str) -> int:
     if text[at : at + 1] != sign:
         raise json.JSONDecodeError(f"Expecting '{sign}'", text, at)
     return _skip(text, at + 1)
-
-
-def _end(text: str, at: int) -> None:
-    at = _skip(text, at)
-    if at < len(text):
-        raise json.JSONDecodeError("Extra data", text, at)
 
 
 def _byte(text: str, at: int) -> int:

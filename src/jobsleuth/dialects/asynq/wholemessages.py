@@ -62,13 +62,14 @@ class WholeMessage:
 def read(data: bytes) -> WholeMessage:
     """Decodes one message.
 
-    Names count whatever their case and the last of several wins, as in the library's own decoder.
+    As in the library's own decoder names count whatever their case, the last of several wins, and what stands behind the
+    message does not count; none of it is dropped, it is in `rest`.
 
     Raises:
         NoMessage: why the library could not have read it either, with the byte offset where there is one.
     """
     message = WholeMessage()
-    found = Members(data)
+    found = Members(data, alone=False)
     places: dict[str, tuple[int, int]] = {}
     try:
         for name, value, start, end in found:
@@ -84,6 +85,8 @@ def read(data: bytes) -> WholeMessage:
                 message.rest.append((f"msg.{known}", found.stored(start, end)))
     except NoJson as error:
         raise NoMessage(f"broken JSON: {error}" if data[:1] == b"{" else f"no JSON object: {error}") from None
+    if found.behind:
+        message.rest.append(("msg.behind", found.behind))
     if "Payload" in places:
         message.payload = found.stored(*places["Payload"])
     if not message.id:
