@@ -62,8 +62,8 @@ class WholeMessage:
 def read(data: bytes) -> WholeMessage:
     """Decodes one message.
 
-    As in the library's own decoder names count whatever their case, the last of several wins, and what stands behind the
-    message does not count; none of it is dropped, it is in `rest`.
+    As in the library's own decoder names count whatever their case, the last of several wins, and what stands behind
+    the message does not count; none of it is dropped, it is in `rest`.
 
     Raises:
         NoMessage: why the library could not have read it either, with the byte offset where there is one.
