@@ -50,6 +50,16 @@ def test_two_ids_that_read_the_same_are_two_jobs(case: Case) -> None:
     assert first == ["\\xff (bytes ff) in bull/ids (db 0): waiting", "\\xff in bull/ids (db 0): completed"]
 
 
+def test_keys_that_read_the_same_have_their_own_bytes(case: Case) -> None:
+    """Of two records and two structures with one text each only that of the byte has bytes."""
+    for table, text in (("jobs", "bull:ids:\\xff"), ("membership", "bull:\\xff:wait"), ("jobs", "bull:\\xff:1")):
+        rows = case.query(
+            f"select distinct key_bytes from {table} where key = $k order by all", {"k": text}
+        ).to_pylist()
+        byte = text.encode().replace(TEXT, BYTE)
+        assert [r["key_bytes"] for r in rows] == ([byte] if table == "membership" else [byte, None])
+
+
 def test_asked_for_by_bytes_only_one_is_meant(case: Case) -> None:
     """A shell passes the very bytes; a text is looked up as it stands."""
     assert [ref.job_id_bytes for ref in find_jobs(case, BYTE)] == [BYTE]

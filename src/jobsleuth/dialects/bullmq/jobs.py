@@ -104,7 +104,7 @@ class Jobs:
             self._tally.count(ghosts.queue, state)
             ids, exact = reading.text(ghosts.member)
             base = pa.array([q.base for q in reading.claims.queues], pa.binary()).take(pa.array(ghosts.queue))
-            key, _ = reading.text(pc.binary_join_element_wise(base, ghosts.member, b":"))
+            key, exact_key = reading.text(pc.binary_join_element_wise(base, ghosts.member, b":"))
             yield (
                 "jobs",
                 pa.table(
@@ -116,6 +116,7 @@ class Jobs:
                         "has_record": pa.array(np.zeros(len(state), np.bool_)),
                         "scheduled_at": _where(state == STATES.index("delayed"), ghosts.due),
                         "key": key,
+                        "key_bytes": exact_key,
                     }
                 ),
             )
@@ -157,7 +158,8 @@ class Jobs:
         state = state_codes(self._memberships.mask[row], self._bull[queue])
         ids = reading.remainders(row)
         job_id, exact = reading.text(ids)
-        key = reading.key_text(row)
+        named = reading.key_columns(row)
+        key = named["key"]
         parents = self._parents(batch, queue)
         parent_ns, parent_queue, parent_id = parents.spread(len(row))
         self._add_up(batch, queue, state)
@@ -191,7 +193,7 @@ class Jobs:
                     "parent_namespace": parent_ns,
                     "parent_queue": parent_queue,
                     "parent_id": parent_id,
-                    "key": key,
+                    **named,
                 }
             ),
         )

@@ -93,9 +93,14 @@ class Reading:
 
     def key_text(self, rows: Rows) -> pa.Array:
         """Key names as text, in the order of `rows` (any order)."""
+        return self.key_columns(rows)["key"]
+
+    def key_columns(self, rows: Rows) -> dict[str, pa.Array]:
+        """Key names as text and, where that is an escape, as bytes, in the order of `rows` (any order)."""
         unique, back = np.unique(rows, return_inverse=True)
-        text, _ = self.keyspace.to_text(self.table.names_of(unique))
-        return single(text).take(pa.array(back))
+        text, exact = self.keyspace.to_text(self.table.names_of(unique))
+        place = pa.array(back)
+        return {"key": single(text).take(place), "key_bytes": single(exact).take(place)}
 
     def db_of(self, queue: Queues) -> npt.NDArray[np.int64]:
         """Database of each row's queue."""

@@ -85,7 +85,7 @@ class Memberships:
                 "sequence": pa.array(sequence, mask=~sequence_known),
                 "decides_state": pa.array(structure < DECIDING),
                 "group": self._groups(structure, row),
-                "key": reading.key_text(row),
+                **reading.key_columns(row),
             }
         )
 
