@@ -174,6 +174,25 @@ def test_verify_counts_the_rows(tmp_path: Path) -> None:
     assert found.manifest_sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
 
 
+def test_verify_of_a_damaged_manifest(tmp_path: Path) -> None:
+    """Numbers, hashes and names that are missing or of another kind are differences, and no fault of the tool."""
+    build(tmp_path / "v", {"jobs": rows_of("jobs", [{"job_id": "1"}])})
+    file = tmp_path / "v" / "manifest.json"
+    told = json.loads(file.read_text())
+    told["files"].update({"x/y.parquet": 3, "manifest.json": {"bytes": "many"}})
+    told["tables"].update(jobs=7, keys={"rows": "none"})
+    told["evidence"][0].update(path=str(tmp_path), parts=[{"x": 1}, 5])
+    file.write_text(json.dumps(told))
+    found = open_case(tmp_path / "v").verify()
+    assert [line.split(": ")[0] for line in found] == [
+        "manifest.json",
+        "x/y.parquet",
+        "jobs",
+        "keys",
+        *["evidence 0"] * 2,
+    ]
+
+
 def test_a_damaged_table_is_an_error_with_its_file(case: Case) -> None:
     """Parquet that is none is a CaseError, from Arrow and from SQL."""
     file = case.path / "jobs" / "part-00000.parquet"

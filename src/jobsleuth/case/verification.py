@@ -95,8 +95,8 @@ def _evidence(info: EvidenceInfo, found: Verification) -> None:
         found.differences += _compare(label, path, info.bytes, info.sha256)
     folder = path if path.is_dir() else path.parent
     for part in info.parts:
-        told = f"{label}: {part['name']}"
-        found.differences += _compare(told, folder / part["name"], part["bytes"], part["sha256"])
+        name = str(_told(part, "name"))
+        found.differences += _compare(f"{label}: {name}", folder / name, _told(part, "bytes"), _told(part, "sha256"))
 
 
 def _compare(label: str, path: Path, size: Any, sha256: Any) -> list[str]:
