@@ -11,7 +11,7 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array as _, BinaryArray, RecordBatch};
 use jobsleuth_columns::{
-    Batches, Error, Lookup, Options, Projection, Source, Spelled, elements, index, records, strings,
+    Batches, Error, Lookup, Options, Projection, Source, Spelled, elements, index, records, stream_groups, strings,
 };
 use jobsleuth_formats::Limits;
 
@@ -60,6 +60,22 @@ impl Rdb {
         for (member, score) in members {
             self.text(member).0.extend(score.to_le_bytes());
         }
+        self
+    }
+
+    /// A stream of version 3 without entries: one group, one pending entry, one consumer that holds it.
+    fn stream(&mut self, key: &[u8]) -> &mut Self {
+        self.key(21, key).length(0).length(0);
+        for n in [9, 1, 0, 0, 7, 2, 30] {
+            self.length(n);
+        }
+        let id = [8_u64.to_be_bytes(), 1_u64.to_be_bytes()].concat();
+        self.length(1).text(b"g").length(8).length(1).length(20);
+        self.length(1).0.extend(&id);
+        self.0.extend(1_700_000_000_000_i64.to_le_bytes());
+        self.length(3).length(1).text(b"c").0.extend(1_700_000_000_001_i64.to_le_bytes());
+        self.0.extend(1_700_000_000_002_i64.to_le_bytes());
+        self.length(1).0.extend(&id);
         self
     }
 
@@ -219,6 +235,34 @@ fn file_shrinks() {
     assert!(error.contains("cut short") && error.ends_with("(at byte 100)"), "{error}");
 }
 
+/// What a stream says of itself, its group, what is pending there and who holds it: a row each, nulls elsewhere.
+#[test]
+fn groups_of_a_stream() {
+    let mut rdb = Rdb::new();
+    rdb.stream(b"s").list(b"l", [b"a".to_vec()].into_iter());
+    let temp = Temp::new("groups", &rdb.end());
+    let batches = read(stream_groups(temp.open(false).unwrap(), vec![0, 1], Options::new(2, 1 << 20)).unwrap());
+    let batch = batches.unwrap().remove(0);
+    let signed = |name: &str| {
+        let column = batch.column_by_name(name).unwrap().as_primitive::<Int64Type>();
+        column.iter().collect::<Vec<_>>()
+    };
+    let ids = |name: &str| {
+        let column = batch.column_by_name(name).unwrap().as_primitive::<UInt64Type>();
+        column.iter().collect::<Vec<_>>()
+    };
+    assert_eq!(signed("row"), [Some(0); 4]);
+    assert_eq!(signed("group"), [None, Some(0), Some(0), Some(0)]);
+    assert_eq!(ids("ms"), [Some(9), Some(8), Some(8), None]);
+    assert_eq!(ids("seq"), [Some(1), Some(1), Some(1), None]);
+    assert_eq!(signed("count"), [Some(0), Some(20), Some(3), Some(1)]);
+    assert_eq!(signed("time"), [None, None, Some(1_700_000_000_000), Some(1_700_000_000_001)]);
+    assert_eq!(signed("active"), [None, None, None, Some(1_700_000_000_002)]);
+    assert_eq!((ids("deleted_ms")[0], ids("deleted_seq")[0], ids("added")[0]), (Some(7), Some(2), Some(30)));
+    let names = batch.column_by_name("name").unwrap().as_binary::<i32>();
+    assert_eq!(names.iter().collect::<Vec<_>>(), [None, Some(&b"g"[..]), Some(b"c"), Some(b"c")]);
+}
+
 /// Every byte of a small file, changed every which way: reading ends, with rows or with an error, and never panics; a
 /// salvage gives one row for each key it lists.
 #[test]
@@ -228,6 +272,7 @@ fn every_byte_flipped() {
     rdb.list(b"l", [b"a".to_vec(), b"b".to_vec()].into_iter()).zset(b"z", &[(b"m", 1.5), (b"n", 0.5)]);
     // A packed hash with one pair.
     rdb.key(16, b"p").text(b"\x0f\0\0\0\x02\0\x81f\x02\x82vv\x03\xff");
+    rdb.stream(b"s");
     let bytes = rdb.end();
     for at in 0..bytes.len() {
         for change in [1, 0x10, 0x80, 0xff] {
@@ -240,9 +285,11 @@ fn every_byte_flipped() {
                 let options = Options::new(2, 1 << 16);
                 let hashes = read(records(Arc::clone(&source), rows.clone(), projection(), options).unwrap());
                 let items = read(elements(Arc::clone(&source), rows.clone(), options).unwrap());
+                let groups = read(stream_groups(Arc::clone(&source), rows.clone(), options).unwrap());
                 if salvage {
                     assert_eq!(hashes.unwrap().iter().map(RecordBatch::num_rows).sum::<usize>(), rows.len());
                     items.unwrap();
+                    groups.unwrap();
                 }
             }
         }
