@@ -204,6 +204,9 @@ def test_a_damaged_table_is_an_error_with_its_file(case: Case) -> None:
         open_case(case.path).sql("SELECT * FROM jobs")
 
 
+WHOLE = {"number": 0, "path": "dump.rdb", "sha256": "00", "bytes": 1, "format": "rdb"}
+
+
 def test_no_case_and_a_broken_manifest_are_errors(tmp_path: Path) -> None:
     """Each names the place and what is wrong with it."""
     with pytest.raises(CaseError, match="no case here"):
@@ -220,6 +223,12 @@ def test_no_case_and_a_broken_manifest_are_errors(tmp_path: Path) -> None:
             {"tool": "jobsleuth", "schema_version": 1, "version": "1", "evidence": [{"number": 0}]}
         ): "incomplete",
         json.dumps({"tool": "jobsleuth", "schema_version": 1, "version": "1", "files": []}): "incomplete",
+        **{
+            json.dumps({"tool": "jobsleuth", "schema_version": 1, "version": "1", "evidence": [{**WHOLE, **odd}]}): (
+                f"{next(iter(odd))} of a piece of evidence is of the wrong kind"
+            )
+            for odd in ({"checksum": "ok"}, {"as_of_ms": "soon"}, {"fault": 5}, {"path": None}, {"aux": []})
+        },
     }.items():
         (tmp_path / "manifest.json").write_text(text)
         with pytest.raises(CaseError, match=why):

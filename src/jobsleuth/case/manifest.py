@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any
 
 from jobsleuth import safetext
@@ -12,6 +13,16 @@ from jobsleuth.case.schema import SCHEMA_VERSION
 from jobsleuth.errors import CaseError
 
 FILE_NAME = "manifest.json"
+_KINDS: dict[Any, tuple[str, ...]] = {
+    str: ("path", "sha256", "format", "as_of_source"),
+    (str, NoneType): ("redis_version", "family", "magic"),
+    int: ("number", "bytes"),
+    (int, NoneType): ("as_of_ms", "as_of_from_ms", "format_version"),
+    dict: ("aux", "checksum", "counts", "databases"),
+    (dict, NoneType): ("fault", "inner"),
+    list: ("functions", "modules", "parts"),
+}
+"""What members of a piece of evidence must be: somebody may have edited the manifest."""
 
 
 @dataclass(frozen=True)
@@ -173,4 +184,9 @@ def _known(cls: type, data: dict[str, Any]) -> dict[str, Any]:
 
 def _evidence(data: dict[str, Any]) -> EvidenceInfo:
     warnings = [EvidenceWarning(**_known(EvidenceWarning, w)) for w in data.get("warnings", [])]
-    return EvidenceInfo(**{**_known(EvidenceInfo, data), "warnings": warnings})
+    info = EvidenceInfo(**{**_known(EvidenceInfo, data), "warnings": warnings})
+    for kind, names in _KINDS.items():
+        for name in names:
+            if not isinstance(getattr(info, name), kind):
+                raise TypeError(f"{name} of a piece of evidence is of the wrong kind")
+    return info
