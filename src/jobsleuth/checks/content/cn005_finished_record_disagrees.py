@@ -24,7 +24,8 @@ class FinishedRecordDisagrees(Check):
     Take the time from events or logs; keep what the record says as it is.
 
     False alarms
-    None known: score and time are written together.
+    None known: score and time are written together. Early BullMQ (1.50 still, 1.66 no longer) wrote no time for a job
+    that it failed for stalling too often; such records are passed over.
 
     References
     BullMQ 6.7.0 `moveToFinished` script; Asynq 0.26.0 `markAsCompleteCmd`.
@@ -77,7 +78,9 @@ class FinishedRecordDisagrees(Check):
                 CASE WHEN dialect = 'asynq' THEN
                         CASE WHEN finished_at IS NULL OR coalesce(retention_s, 0) = 0 THEN 'time' END
                     WHEN state = 'completed' AND result IS NULL THEN 'result'
-                    WHEN state = 'failed' AND error IS NULL THEN 'reason' END AS lacks
+                    WHEN state = 'failed' AND error IS NULL THEN 'reason' END AS lacks,
+                finished_at IS NULL AND state = 'failed' AND dialect = 'bullmq'
+                    AND error = 'job stalled more than allowable limit' AS given_up
             FROM jobs
             WHERE has_record AND record_complete IS NOT FALSE AND decode_error IS NULL AND key IS NOT NULL
                 AND (state = 'completed' OR (state = 'failed' AND dialect = 'bullmq'))
@@ -120,7 +123,7 @@ class FinishedRecordDisagrees(Check):
                 FROM (SELECT *, hash(job_id) % 4096 AS parcel FROM places) AS p
                 SEMI JOIN differing AS d USING (dialect, namespace, queue, state, evidence, db, parcel)
             ) AS p USING (dialect, namespace, queue, job_id, state, evidence, db)
-            WHERE r.expected_ms IS DISTINCT FROM p.score_ms
+            WHERE r.expected_ms IS DISTINCT FROM p.score_ms AND r.given_up IS NOT TRUE
         ),
         odd AS (
             SELECT dialect, namespace, queue, job_id, key, state, evidence, db, finished_at, retention_s,
