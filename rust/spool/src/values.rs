@@ -152,12 +152,15 @@ impl Values {
     fn stream<I: Input, V: Visitor>(&mut self, json: &mut Json<I>, v: &mut V) -> Result<()> {
         let mut found = 0;
         let mut last_id = StreamId::default();
+        let mut first_id = None;
         let mut entries_added = None;
         let mut max_deleted_id = None;
         self.members(json, |this, json, name| match name {
             b"entries" => this.each(json, |this, json| {
                 found += 1;
-                this.entry(json, &mut last_id, v)
+                let id = this.entry(json, &mut last_id, v)?;
+                first_id.get_or_insert(id);
+                Ok(())
             }),
             b"last_id" => {
                 last_id = id(json, &mut this.first)?;
@@ -181,14 +184,20 @@ impl Values {
             _ => json.skip(),
         })?;
         let since_7 = entries_added.map(|entries_added| StreamMeta7 {
-            first_id: StreamId::default(),
+            first_id: first_id.unwrap_or_default(),
             max_deleted_id: max_deleted_id.unwrap_or_default(),
             entries_added,
         });
         v.stream_meta(&StreamMeta { length: found, found, last_id, since_7 })
     }
 
-    fn entry<I: Input, V: Visitor>(&mut self, json: &mut Json<I>, last_id: &mut StreamId, v: &mut V) -> Result<()> {
+    /// Reads an entry; its id.
+    fn entry<I: Input, V: Visitor>(
+        &mut self,
+        json: &mut Json<I>,
+        last_id: &mut StreamId,
+        v: &mut V,
+    ) -> Result<StreamId> {
         json.expect(b'[', "an entry is wanted here")?;
         let id = id(json, &mut self.first)?;
         *last_id = id.max(*last_id);
@@ -203,7 +212,8 @@ impl Values {
             v.stream_field(&this.first, &this.second)
         })?;
         json.expect(b']', "an entry that should have ended")?;
-        v.stream_entry_end()
+        v.stream_entry_end()?;
+        Ok(id)
     }
 
     fn group<I: Input, V: Visitor>(&mut self, json: &mut Json<I>, v: &mut V) -> Result<()> {
