@@ -22,7 +22,7 @@ class UniqueTasksCoexist(Check):
     Delete the extra tasks; make the lock outlive the longest wait with all retries.
 
     False alarms
-    None known.
+    A lock that was meant to run out before its task ends (at most one task in a period) lets them coexist by design.
 
     References
     hibiken/asynq#629; Asynq's documentation of `Unique`.
