@@ -47,6 +47,16 @@ def test_every_public_name_is_there_and_documented() -> None:
         assert getattr(jobsleuth, name).__doc__ or name == "__version__"
 
 
+def test_an_id_may_be_a_number(case: jobsleuth.Case) -> None:
+    """BullMQ's own ids are numbers to their users; what is no id at all is refused in one line."""
+    first = next(i for i in case.jobs.job_id if i.isdigit())
+    queue = case.jobs[case.jobs.job_id == first].queue.iloc[0]
+    assert case.job(int(first), queue).id == first
+    for odd in (None, b"1", 1.0):
+        with pytest.raises(jobsleuth.JobsleuthError, match="a job's id is a string"):
+            case.job(odd)  # type: ignore[arg-type]
+
+
 def test_states_are_what_the_library_answered(case: jobsleuth.Case) -> None:
     """`case.job(id).state` is BullMQ's own getState of the very same job; the record has what the library stored."""
     library = json.loads((STATES / "expect" / "library.json").read_text())

@@ -262,3 +262,16 @@ def test_evidence_paths_that_are_no_utf8(tmp_path: Path) -> None:
     assert case.manifest.evidence[0].path == str(dump)
     assert case.query("SELECT path FROM evidence").to_pylist()[0]["path"].endswith("d\\xff.rdb")
     assert "100" in case.verify()[0]
+
+
+def test_a_forged_manifest_leads_nowhere(case: Case, tmp_path: Path) -> None:
+    """Files of another case, or of a folder below, are not read as the table's."""
+    build(tmp_path / "other", {"jobs": rows_of("jobs", [{"job_id": "theirs"}])}, [evidence(0)])
+    path = case.path / "manifest.json"
+    manifest = json.loads(path.read_text())
+    for name in ("jobs/../../other/jobs/part-00000.parquet", "jobs//part-00000.parquet"):
+        manifest["files"][name] = manifest["files"]["jobs/part-00000.parquet"]
+    path.write_text(json.dumps(manifest))
+    forged = open_case(case.path)
+    assert forged.arrow("jobs", ["job_id"]).column("job_id").to_pylist() == ["0", "1", "2"]
+    assert forged.sql("select count(*) as n from jobs").n[0] == 3

@@ -119,8 +119,10 @@ def test_a_failing_query_is_a_check_that_could_not_run(case: Case) -> None:
     broken = check(sql="SELECT * FROM nowhere_\u001b")
     slips = check(id="MB998", name="slips", sql="SELECT job_id, error('x\u001b[2J') FROM jobs")
     mute = check(id="MB997", name="mute", message="{nobody}")
-    rows = run_checks(case, checks=[broken, slips, mute, all_checks()[0]]).checks.to_pylist()
-    assert [row["status"] for row in rows] == ["ran", *["could_not_run"] * 3]
+    loud = check(id="MB996", name="loud", sql="SELECT job_id, 'fatal' AS severity FROM jobs")
+    sure = check(id="MB995", name="sure", sql="SELECT job_id, 'bogus\u001b' AS certainty FROM jobs")
+    rows = run_checks(case, checks=[broken, slips, mute, loud, sure, all_checks()[0]]).checks.to_pylist()
+    assert [row["status"] for row in rows] == ["ran", *["could_not_run"] * 5]
     assert all(row["reason"].isprintable() and row["reason"].startswith("its query failed: ") for row in rows[1:])
 
 

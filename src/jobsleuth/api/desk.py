@@ -31,7 +31,7 @@ class Case(_Case):
 
     def job(
         self,
-        job_id: str,
+        job_id: str | int,
         queue: str | None = None,
         namespace: str | None = None,
         *,
@@ -41,15 +41,19 @@ class Case(_Case):
         """One job: its record, where its id is, who holds it, its kin, events, log and findings.
 
         Args:
-            job_id: as in the tables.
+            job_id: as in the tables; BullMQ's own ids are numbers, which may be given as such.
             queue: queue name, or `namespace/queue`; needed where several queues have a job of that id.
             namespace: BullMQ's prefix, or `asynq`.
             evidence: number of the evidence file, where several hold the job.
             db: number of the database, likewise.
 
         Raises:
-            UsageError: there is no such job, or more than one.
+            UsageError: there is no such job, or more than one; or the id is neither text nor a number.
         """
+        if isinstance(job_id, int):
+            job_id = str(job_id)
+        if not isinstance(job_id, str):
+            raise UsageError("a job's id is a string", file=str(self.path), hint="case.jobs has the ids, as text")
         found = [
             ref
             for ref in find_jobs(self, job_id, queue, namespace)

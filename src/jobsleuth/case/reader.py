@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from jobsleuth.case.verification import Verification
 
+_PART = re.compile(r"part-\d+\.parquet")
+"""A manifest may be forged: no name leads out of the case."""
 PIECE_ROWS = 32_768
 """Rows that :meth:`Case.stream` holds at once: jobs with their payloads may be large."""
 
@@ -70,7 +73,7 @@ class Case:
         found: dict[str, list[Path]] = {}
         for listed in sorted(self.manifest.files):
             table, _, name = listed.partition("/")
-            if table in BY_NAME and name.endswith(".parquet"):
+            if table in BY_NAME and _PART.fullmatch(name):
                 file = self.path / listed
                 if not file.exists():
                     raise CaseError(

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from jobsleuth import safetext
 from jobsleuth.case import TABLES, Case, conform
 from jobsleuth.checks.answers import answer
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import SEVERITIES, Check
 from jobsleuth.checks.catalogue import all_checks
 from jobsleuth.checks.grouping import causes_table, with_causes
 from jobsleuth.checks.macros import MACROS
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _PLACE = ("dialect", "namespace", "queue", "job_id", "key", "evidence", "db")
-_VERDICT = ("severity", "certainty")
+_VERDICT = {"severity": SEVERITIES, "certainty": ("certain", "possible")}
 _ANSWERS = {
     "basis": "VARCHAR",
     "since_from": "TIMESTAMPTZ",
@@ -348,6 +348,10 @@ def _batch(check: type[Check], batch: pa.RecordBatch, shown: list[str]) -> pa.Ta
     columns: dict[str, Any] = {
         name: table.column(name) for name in (*_PLACE, *_VERDICT, "details", *_ANSWERS, "fingerprint")
     }
+    for name, words in _VERDICT.items():
+        for word in pc.unique(columns[name].cast(pa.string())).to_pylist():
+            if word not in words:
+                raise pa.ArrowInvalid(f"it gives the {name} {word}, which is none of {', '.join(words)}")
     for name, otherwise in (("basis", check.basis), ("heals", check.heals), ("heals_basis", "derived")):
         columns[name] = pc.fill_null(columns[name], otherwise)
     rows = table.num_rows

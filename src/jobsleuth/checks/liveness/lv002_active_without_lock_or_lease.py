@@ -48,7 +48,7 @@ class ActiveWithoutLockOrLease(Check):
     since = "0.1.0"
     versions = "Bull, BullMQ, Asynq"
     impact = "stay active although nobody works on them"
-    heals = "no: no release of Asynq recovers an active task without a lease"
+    heals = "Bull, BullMQ: at the second stalled check, if a worker makes them; Asynq: no, whatever the release"
     needs = {
         "membership": ("dialect", "namespace", "queue", "job_id", "structure", "key", "evidence", "db"),
         "workers": ("dialect", "namespace", "queue", "kind", "job_id", "valid", "details", "evidence", "db"),
