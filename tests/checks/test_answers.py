@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jobsleuth.checks import find_check, run_checks
+from jobsleuth.pipeline import AnalyzeOptions, analyze
 from tests.tables import T, build, evidence, rows_of
 
 
@@ -71,3 +72,12 @@ def test_every_statement_says_what_it_rests_on(tmp_path: Path) -> None:
         for said, basis in (("since_from", "since"), ("since_to", "since"), ("held_by", "held_by"), ("heals", "heals")):
             assert f[said] is None or f[f"{basis}_basis"] in words, (f["check_id"], said)
         assert f["retry"] is None or f["retry_basis"] in words
+
+
+def test_several_holders_are_told_in_one_order(tmp_path: Path) -> None:
+    """A lease and a server both hold these tasks: whatever the order of the rows, the sentence is the same."""
+    dump = Path(__file__).parents[2] / "fixtures/asynq/crash-servers-gone-0.13.1/evidence.rdb"
+    case = analyze([dump], tmp_path / "case", AnalyzeOptions())
+    told = [f["held_by"].split("; ") for f in case.arrow("findings").to_pylist() if f["check_id"] == "LV003"]
+    assert [len(holders) for holders in told] == [2, 2, 2]
+    assert all(holders == sorted(holders) for holders in told)

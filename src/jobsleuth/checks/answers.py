@@ -55,27 +55,25 @@ _KNOWN = f"""
         ) AS j
         SEMI JOIN asked AS a USING ({_PLACE})
     ),
-    claims AS (
+    holders AS (
         SELECT {_PLACE},
-            string_agg(DISTINCT
-                CASE
-                    WHEN kind = 'lock' THEN 'lock token ' || coalesce(worker_id, '?')
-                    WHEN kind = 'lease' THEN 'a server that the lease does not name'
-                    WHEN host IS NOT NULL THEN 'server ' || host || ':' || coalesce(pid::VARCHAR, '?')
-                    ELSE 'worker ' || coalesce(worker_id, '?')
-                END
-                || CASE
-                    WHEN valid_until IS NULL THEN ''
-                    WHEN valid = FALSE THEN ', until ' || strftime(valid_until, '%Y-%m-%d %H:%M:%S') || ' UTC'
-                    ELSE ', still valid'
-                END,
-                '; '
-                ORDER BY 1
-            ) AS held_by
+            CASE
+                WHEN kind = 'lock' THEN 'lock token ' || coalesce(worker_id, '?')
+                WHEN kind = 'lease' THEN 'a server that the lease does not name'
+                WHEN host IS NOT NULL THEN 'server ' || host || ':' || coalesce(pid::VARCHAR, '?')
+                ELSE 'worker ' || coalesce(worker_id, '?')
+            END
+            || CASE
+                WHEN valid_until IS NULL THEN ''
+                WHEN valid = FALSE THEN ', until ' || strftime(valid_until, '%Y-%m-%d %H:%M:%S') || ' UTC'
+                ELSE ', still valid'
+            END AS holder
         FROM workers
         SEMI JOIN asked AS a USING ({_PLACE})
         WHERE kind IN ('lock', 'lease', 'worker')
-        GROUP BY ALL
+    ),
+    claims AS (
+        SELECT {_PLACE}, string_agg(DISTINCT holder, '; ' ORDER BY holder) AS held_by FROM holders GROUP BY ALL
     ),
     scarred AS (
         SELECT {_PLACE}
@@ -85,7 +83,7 @@ _KNOWN = f"""
     ),
     told AS (
         SELECT {_PLACE}, max(v."at") AS told_at, max(v."at") FILTER (v.event = 'active') AS active_at,
-            arg_max(v.event, v."at") AS event
+            arg_max(v.event, (v."at", length(coalesce(v.stream_id, '')), coalesce(v.stream_id, ''), v.event)) AS event
         FROM events AS v
         SEMI JOIN asked AS a USING ({_PLACE})
         GROUP BY ALL

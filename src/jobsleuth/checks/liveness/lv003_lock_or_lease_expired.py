@@ -58,8 +58,8 @@ class LockOrLeaseExpired(Check):
     sql = """
         WITH held AS (
             SELECT dialect, namespace, queue, job_id, evidence, db,
-                max(valid_until) AS valid_until, arg_max(key, valid_until) AS key,
-                arg_max(worker_id, valid_until) AS worker_id,
+                max(valid_until) AS valid_until, arg_max(key, (valid_until, key)) AS key,
+                arg_max(worker_id, (valid_until, worker_id)) AS worker_id,
                 bool_or(valid_until IS NULL) AS for_ever
             FROM workers
             WHERE kind IN ('lock', 'lease')

@@ -68,7 +68,7 @@ class AbandonedNamespace(Check):
             WHERE q.dialect = 'bullmq'
         )
         SELECT o.dialect, o.namespace, o.queue, o.evidence, o.db, o.unfinished, o.last_activity_at,
-            arg_max(n.namespace, n.last_activity_at) AS successor, o.last_activity_at AS since_from,
+            arg_max(n.namespace, (n.last_activity_at, n.namespace)) AS successor, o.last_activity_at AS since_from,
             count_text(o.unfinished, 'unfinished job') AS _jobs,
             coalesce('was last active ' || duration_text(min(o.as_of_ms) - epoch_ms(o.last_activity_at))
                 || ' before the snapshot',
