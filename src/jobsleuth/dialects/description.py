@@ -101,6 +101,7 @@ class Structure:
         pattern: its keys.
         unit: unit of a zset's scores, which are due times; None: they are none.
         line: line of the file that describes it, 0 if none does.
+        late: whether it is tried only after what is not late of every layout.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Structure:
     pattern: Pattern
     unit: str | None = None
     line: int = 0
+    late: bool = False
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from jobsleuth.dialects import Described, Options
 from jobsleuth.dialects.layouts.file import load_layouts
 from jobsleuth.dialects.lists import DIALECT
 from jobsleuth.sources import RdbKeyspace
+from tests.dialects.bullmq.conftest import Writer
 
 ROOT = Path(__file__).parents[3]
 FIXTURE = ROOT / "fixtures/lists/plain-7.0.15"
@@ -127,6 +128,28 @@ def test_names_can_be_given(tmp_path: Path) -> None:
     case = jobsleuth.analyze(FIXTURE / "evidence.rdb", tmp_path / "c", options)
     rows = case.query("select queue from queues where dialect = 'lists'").to_pylist()
     assert rows == [{"queue": "visitors"}]
+
+
+def test_what_belongs_to_a_queue_is_no_queue(tmp_path: Path) -> None:
+    """Every documented tail behind `mails:queue` belongs to it, also where a waiting queue could be called so."""
+    rdb = Writer(tmp_path / "evidence.rdb")
+    rdb.put(b"mails:queue", [b"a"])
+    rdb.put(b"mails:queue:processing", [b"b"])
+    rdb.put(b"mails:queue:processing:w1", [b"c"])
+    rdb.put(b"mails:queue:delayed", {b"d": 1_700_000_100.0})
+    rdb.put(b"mails:queue:seen", {b"e"})
+    rdb.put(b"shop:queue:mails:processing", [b"f"])
+    rdb.read()
+    case = jobsleuth.analyze(rdb.path, tmp_path / "c")
+    rows = case.query("select key, namespace, queue, role from keys where dialect = 'lists'").to_pylist()
+    assert {r["key"]: (r["namespace"], r["queue"], r["role"]) for r in rows} == {
+        "mails:queue": ("lists", "mails", "waiting"),
+        "mails:queue:processing": ("lists", "mails", "processing"),
+        "mails:queue:processing:w1": ("lists", "mails", "processing"),
+        "mails:queue:delayed": ("lists", "mails", "delayed"),
+        "mails:queue:seen": ("lists", "mails", "seen"),
+        "shop:queue:mails:processing": ("shop", "mails", "processing"),
+    }
 
 
 @pytest.mark.parametrize("name", ["bullmq/v6-hostile", "bullmq/v5-names", "bullmq/bull4-names", "asynq/faults-0.26.0"])

@@ -110,15 +110,21 @@ def claim(dialect: str, keyspace: Keyspace, free: npt.NDArray[np.bool_], layouts
         for nth, row in enumerate(match.rows.tolist()):
             claims.queue[row] = queue(layout, row, match.parts, nth, make)
 
-    for number, form in enumerate(layouts):
+    def find(number: int, form: Layout, late: bool) -> None:
         for nth, structure in enumerate(form.structures):
-            match = finder.find(structure.pattern, structure.type)
-            claims.structures[number, nth] = match
-            place(number, match, structure.name, make=True)
+            if structure.late == late:
+                match = finder.find(structure.pattern, structure.type)
+                claims.structures[number, nth] = match
+                place(number, match, structure.name, make=True)
+
+    for number, form in enumerate(layouts):
+        find(number, form, late=False)
         if form.lock is not None:
             claims.locks[number] = finder.find(form.lock, "string")
             place(number, claims.locks[number], LOCK, make=False)
         if form.record != INSIDE and form.record_key is not None:
             claims.records[number] = finder.find(form.record_key, "hash" if form.record == HASH else "string")
             place(number, claims.records[number], RECORD, make="queue" in form.record_key.parts)
+    for number, form in enumerate(layouts):
+        find(number, form, late=True)
     return claims

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from jobsleuth.dialects.description import ANY, TIMES, Layout, Pattern, Source, Structure
 
@@ -47,7 +48,9 @@ def plain(name: str, patterns: Mapping[str, Sequence[Pattern]], namespace: str, 
 def _family(base: str) -> Layout:
     patterns = {"waiting": [Pattern.parse(base)]}
     patterns |= {kind: [Pattern.parse(base + tail) for tail in tails] for kind, tails in _TAILS.items()}
-    return plain("plain list", patterns, base.partition(":")[0] if base.startswith("queue") else "lists")
+    form = plain("plain list", patterns, base.partition(":")[0] if base.startswith("queue") else "lists")
+    # `mails:queue:processing` is what was taken from `mails:queue`, no queue `processing` of an application `mails`.
+    return replace(form, structures=tuple(replace(s, late=s.name == "waiting") for s in form.structures))
 
 
 BUILT_IN = tuple(_family(base) for base in _FAMILIES)
