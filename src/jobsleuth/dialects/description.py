@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from jobsleuth.errors import DialectError
@@ -139,6 +140,7 @@ class Layout:
         queue: name of the queue where a pattern has no part of that name.
         file: where it was read from; None: it is built in.
         line: line where it begins.
+        place: (namespace, queue) as its keys have them → as the queue is called; None: the same.
     """
 
     name: str
@@ -154,6 +156,7 @@ class Layout:
     line: int = 0
     lock_line: int = 0
     record_line: int = 0
+    place: Callable[[bytes, bytes], tuple[bytes, bytes]] | None = None
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from jobsleuth.checks import load_policy
 from jobsleuth.dialects.description import COLUMNS, STATES, Pattern
 from jobsleuth.dialects.layouts.file import load_layouts
 from jobsleuth.errors import DialectError, UsageError
+from tests.dialects.bullmq.conftest import Writer
 
 ROOT = Path(__file__).parents[3]
 FIXTURE = ROOT / "fixtures/lists/plain-7.0.15"
@@ -132,6 +133,25 @@ def test_wrong_unit_is_told_by_the_years_it_gives(tmp_path: Path) -> None:
     options = jobsleuth.AnalyzeOptions(described=load_layouts(file))
     with pytest.raises(UsageError, match=rf"line {line}: 4 of 4 values of created_at are no times from 2000 to 2100"):
         jobsleuth.analyze(FIXTURE / "evidence.rdb", tmp_path / "c", options)
+    assert not (tmp_path / "c").exists()
+
+
+def test_queues_of_two_layouts_need_two_names(tmp_path: Path) -> None:
+    """Two layouts that call a queue alike are refused with the line of the second; other queues disturb nobody."""
+    second = GOOD.replace('"x"', '"y"\nnamespace = "x"').replace("x:{queue}", "y:{queue}")
+    file = tmp_path / "l.toml"
+    file.write_text(GOOD + second, encoding="utf-8")
+    options = jobsleuth.AnalyzeOptions(described=load_layouts(file))
+    rdb = Writer(tmp_path / "evidence.rdb")
+    rdb.put(b"x:mails", [b"1"])
+    rdb.put(b"y:reports", [b"1"])
+    rdb.read()
+    case = jobsleuth.analyze(rdb.path, tmp_path / "apart", options)
+    assert case.query("select queue from queues order by 1").to_pylist() == [{"queue": "mails"}, {"queue": "reports"}]
+    rdb.put(b"y:mails", [b"1"])
+    rdb.read()
+    with pytest.raises(UsageError, match=r"line 7: its queue mails in namespace x is called as .* layout at line 1"):
+        jobsleuth.analyze(rdb.path, tmp_path / "c", options)
     assert not (tmp_path / "c").exists()
 
 

@@ -152,6 +152,32 @@ def test_what_belongs_to_a_queue_is_no_queue(tmp_path: Path) -> None:
     }
 
 
+def test_queues_of_two_families_are_two(tmp_path: Path) -> None:
+    """Names that differ in the literal only are no one queue; each is called the same whether the other is there."""
+    keys = {
+        "queue:x": ("queue", "x"),
+        "queues:x": ("queues", "x"),
+        "x:queue": ("lists", "x"),
+        "queue:queue:x": ("queue", "queue:x"),
+        "queue:queues:x": ("queue:queues", "x"),
+        "lists:queue:x": ("lists", "queue:x"),
+        "app:queue:x": ("app", "x"),
+        "app:queues:x": ("app:queues", "x"),
+        "app:queues:queue:x": ("app:queues", "queue:x"),
+    }
+    sets = [*([key] for key in keys), list(keys)]
+    for number, some in enumerate(sets):
+        rdb = Writer(tmp_path / f"{number}.rdb")
+        for key in some:
+            rdb.put(key.encode(), [b'{"id":"1"}'])
+        rdb.read()
+        case = jobsleuth.analyze(rdb.path, tmp_path / f"c{number}")
+        rows = case.query("select key, namespace, queue from keys where dialect = 'lists'").to_pylist()
+        assert {r["key"]: (r["namespace"], r["queue"]) for r in rows} == {key: keys[key] for key in some}
+        assert case.query("select distinct namespace, queue from queues").num_rows == len(some)
+        assert not case.query("select 1 from findings where check_id = 'MB003'").num_rows
+
+
 @pytest.mark.parametrize("name", ["bullmq/v6-hostile", "bullmq/v5-names", "bullmq/bull4-names", "asynq/faults-0.26.0"])
 def test_dumps_of_libraries_gain_no_queue(name: str, tmp_path: Path) -> None:
     """What other dialects claim stays theirs, and their leftovers are not taken for plain lists."""

@@ -13,7 +13,9 @@ import pyarrow.compute
 
 from jobsleuth.dialects.description import HASH, INSIDE, Layout, Pattern
 from jobsleuth.dialects.rows import is_type, single
+from jobsleuth.errors import UsageError
 from jobsleuth.keyspace import Claims, Keyspace, QueueRef, Rows
+from jobsleuth.safetext import from_bytes, terminal
 
 pc: Any = pa.compute
 
@@ -85,20 +87,28 @@ class Finder:
 
 
 def claim(dialect: str, keyspace: Keyspace, free: npt.NDArray[np.bool_], layouts: Sequence[Layout]) -> DescribedClaims:
-    """Claims of all layouts, the first one first. Structures make a queue; records and locks alone make none."""
+    """Claims of all layouts, the first one first. Structures make a queue; records and locks alone make none.
+
+    Raises:
+        UsageError: two layouts give queues of one database the same namespace and name.
+    """
     empty = Claims.empty(dialect, len(free))
     claims = DescribedClaims(dialect, [], [], empty.queue, empty.role, layouts=layouts)
     finder = Finder(keyspace, free & keyspace.live)
     claims.twice = finder.twice
     db = keyspace.keys.column("db")
     known: dict[tuple[int, int, bytes, bytes], int] = {}
+    owner: dict[tuple[int, bytes, bytes], int] = {}
 
     def queue(layout: int, row: int, parts: dict[str, list[bytes]], nth: int, make: bool) -> int:
         form = layouts[layout]
         name = parts["queue"][nth] if "queue" in parts else (form.queue or form.name).encode()
         namespace = parts["namespace"][nth] if "namespace" in parts else form.namespace.encode()
+        if form.place is not None:
+            namespace, name = form.place(namespace, name)
         place = (layout, db[row].as_py(), namespace, name)
         if place not in known and make:
+            _require_own_name(layouts, layout, owner.setdefault(place[1:], layout), namespace, name)
             known[place] = len(claims.queues)
             base = namespace + b":" + name if namespace else name
             claims.queues.append(QueueRef(place[1], namespace, name, base))
@@ -128,3 +138,15 @@ def claim(dialect: str, keyspace: Keyspace, free: npt.NDArray[np.bool_], layouts
     for number, form in enumerate(layouts):
         find(number, form, late=True)
     return claims
+
+
+def _require_own_name(layouts: Sequence[Layout], layout: int, first: int, namespace: bytes, name: bytes) -> None:
+    if layout == first:
+        return
+    form, other = layouts[layout], layouts[first]
+    called = f"{terminal(from_bytes(name), 60)} in namespace {terminal(from_bytes(namespace), 60)}"
+    raise UsageError(
+        f"line {form.line}: its queue {called} is called as one of the layout at line {other.line}",
+        file=form.file,
+        hint="give one of them a namespace of its own",
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from jobsleuth.dialects.description import ANY, TIMES, Layout, Pattern, Source, Structure
@@ -35,6 +35,24 @@ _TAILS = {
 }
 
 
+def _beside_queues(namespace: bytes, queue: bytes) -> tuple[bytes, bytes]:
+    """``app:queues:mails`` is another queue than ``app:queue:mails``."""
+    return namespace + b":queues", queue
+
+
+def _in_an_application(namespace: bytes, queue: bytes) -> tuple[bytes, bytes]:
+    """``queue:queue:x`` is another queue than ``queue:x``: an application called as a family keeps its word."""
+    family = namespace in (b"queue", b"queues", b"lists") or namespace.endswith(b":queues")
+    return namespace, b"queue:" + queue if family else queue
+
+
+# By the key alone: a queue must not be called otherwise while another one is empty, and has no key.
+_PLACES: Mapping[str, Callable[[bytes, bytes], tuple[bytes, bytes]]] = {
+    "{namespace...}:queue:{queue}": _in_an_application,
+    "{namespace...}:queues:{queue}": _beside_queues,
+}
+
+
 def plain(name: str, patterns: Mapping[str, Sequence[Pattern]], namespace: str, file: str | None = None) -> Layout:
     """The layout of plain lists with these patterns for each of :data:`KINDS`."""
     structures = tuple(
@@ -48,12 +66,14 @@ def plain(name: str, patterns: Mapping[str, Sequence[Pattern]], namespace: str, 
 def _family(base: str) -> Layout:
     patterns = {"waiting": [Pattern.parse(base)]}
     patterns |= {kind: [Pattern.parse(base + tail) for tail in tails] for kind, tails in _TAILS.items()}
-    form = plain("plain list", patterns, base.partition(":")[0] if base.startswith("queue") else "lists")
+    space = base.partition(":")[0] if base.startswith("queue") else "lists"
+    form = plain("plain list", patterns, space)
     # `mails:queue:processing` is what was taken from `mails:queue`, no queue `processing` of an application `mails`.
-    return replace(form, structures=tuple(replace(s, late=s.name == "waiting") for s in form.structures))
+    structures = tuple(replace(s, late=s.name == "waiting") for s in form.structures)
+    return replace(form, structures=structures, place=_PLACES.get(base))
 
 
 BUILT_IN = tuple(_family(base) for base in _FAMILIES)
 """A queue `mails` is the list ``queue:mails``, ``queues:mails``, ``<app>:queue:mails``, ``<app>:queues:mails`` or
 ``mails:queue``; to it belong ``…:processing``, ``…:processing:<worker>``, ``…:delayed``, ``…:seen``, ``…:dedup`` and
-``…:unique`` behind that name."""
+``…:unique`` behind that name. Its namespace is `queue`, `queues`, ``<app>``, ``<app>:queues`` or `lists`."""
