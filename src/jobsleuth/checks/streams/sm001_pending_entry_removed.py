@@ -24,7 +24,8 @@ class PendingEntryRemoved(Check):
     ids out of the list; before, `XACK` each of them. Keep more entries than consumers can be behind.
 
     False alarms
-    Work that was still going on at the snapshot: then it is only a warning, and its outcome is not known.
+    Work that was still going on at the snapshot: then it is only a warning, and its outcome is not known. Where the
+    snapshot's time is unknown every finding is a warning.
 
     References
     https://redis.io/docs/latest/commands/xautoclaim/, redis/redis#7021.
@@ -38,7 +39,6 @@ class PendingEntryRemoved(Check):
     versions = "Redis 5.0+, Valkey"
     impact = "were delivered, never acknowledged, and cannot be read again"
     heals = "no: nothing brings the entry back"
-    needs_time = True
     dialects = ("streams",)
     parameters = {"silent_after_ms": 300_000}
     needs = {
@@ -51,8 +51,10 @@ class PendingEntryRemoved(Check):
     sql = """
         SELECT j.dialect, j.namespace, j.queue, j.job_id, j.key, j.evidence, j.db, j.worker_name, j.attempts,
             j.started_at,
-            CASE WHEN e.as_of_ms - epoch_ms(j.started_at) < $silent_after_ms THEN 'warning' ELSE 'error' END
-                AS severity,
+            CASE
+                WHEN e.as_of_ms IS NULL OR e.as_of_ms - epoch_ms(j.started_at) < $silent_after_ms THEN 'warning'
+                ELSE 'error'
+            END AS severity,
             CASE WHEN j.worker_name IS NULL THEN 'nobody' ELSE 'consumer ' || j.worker_name END AS _holder
         FROM jobs AS j
         JOIN evidence AS e ON e.evidence = j.evidence
