@@ -131,8 +131,9 @@ def test_sql_has_no_clock_and_no_chance(check: type[Check]) -> None:
 def test_time_is_declared_where_it_is_read(check: type[Check]) -> None:
     """A check that reads the snapshot's time without saying so would be silently clean where there is none."""
     reads = "as_of_ms" in check.needs.get("evidence", ())
-    # UQ002 reads it only to leave out keys that had expired; where it is not known they count.
-    assert reads == check.needs_time or check.id == "UQ002"
+    # UQ002 reads it only to leave out keys that had expired; where it is not known they count. SM001 reads it only to
+    # tell an error from a warning; where it is not known all are warnings.
+    assert reads == check.needs_time or check.id in {"UQ002", "SM001"}
 
 
 def test_pages_are_fresh() -> None:
