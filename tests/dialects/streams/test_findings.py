@@ -10,6 +10,7 @@ import pytest
 
 import jobsleuth
 from jobsleuth.sources import RdbKeyspace
+from tests.conftest import RedisServer
 from tests.dialects.streams.conftest import FIXTURES
 
 SINCE_7 = [
@@ -24,7 +25,7 @@ SINCE_7 = [
     ("silent", "g", "SM002", "warning"),
     ("silent", "g", "SM002", "warning"),
     ("trimmed", "g", "SM006", "error"),
-    ("trimmed-new", "late", "SM006", "warning"),
+    ("trimmed-new", "late", "SM006", "info"),
 ]
 """Stream, group, check and severity of each finding; which counters are there decides about SM006 and afresh."""
 
@@ -119,3 +120,42 @@ def test_snapshot_without_streams_loads_nothing(tmp_path: Path) -> None:
     claims = DIALECT.claim(keyspace, keyspace.live, Options())
     assert not claims.queues and (claims.role < 0).all()
     assert list(DIALECT.tables(keyspace, claims, Options())) == []
+
+
+def test_groups_put_ahead_missed_nothing(redis_server: RedisServer, tmp_path: Path) -> None:
+    """Groups created or set to `$` behind deletions are in order; trimming alone is an info; an entry that another
+    group was given, or that was deleted after the group's last one, a warning."""
+    server = redis_server.client()
+    server.flushall()
+
+    def add(stream: str, *numbers: int) -> None:
+        for number in numbers:
+            server.xadd(stream, {"n": number}, id=f"{number}-0")
+
+    server.xgroup_create("finished", "g", id="$", mkstream=True)
+    for number in range(1, 6):
+        add("finished", number)
+        server.xreadgroup("g", "w", {"finished": ">"})
+        server.xack("finished", "g", f"{number}-0")
+        server.xdel("finished", f"{number}-0")
+    server.xgroup_create("finished", "new", id="$")
+    server.execute_command("XGROUP", "SETID", "finished", "g", "$")
+    add("finished", 6)
+    add("trimmed", *range(1, 6))
+    server.xgroup_create("trimmed", "new", id="$")
+    add("trimmed", 6)
+    server.xtrim("trimmed", minid="6-0", approximate=False)
+    for stream in ("given", "deleted"):
+        add(stream, *range(1, 6))
+        server.xgroup_create(stream, "new", id="3-0")
+    server.xgroup_create("given", "ahead", id="2-0")
+    server.xreadgroup("ahead", "w", {"given": ">"})
+    server.xtrim("given", minid="5-0", approximate=False)
+    server.xdel("deleted", "1-0", "2-0", "3-0", "4-0")
+    redis_server.save()
+    case = jobsleuth.analyze(redis_server.folder / "dump.rdb", tmp_path / "c")
+    assert [row for row in found(case) if row[2] == "SM006"] == [
+        ("deleted", "new", "SM006", "warning"),
+        ("given", "new", "SM006", "warning"),
+        ("trimmed", "new", "SM006", "info"),
+    ]

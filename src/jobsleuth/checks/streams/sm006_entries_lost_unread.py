@@ -10,8 +10,10 @@ class EntriesLostUnread(Check):
 
     What it finds
     A group that fell behind: entries after the last one it was given were trimmed or deleted. Since Redis 7.0 stream
-    and group count, so the finding says how many. Where the server did not keep the group's count, but the stream was
-    trimmed and begins after the group's last entry, it is possible only.
+    and group count, so the finding says how many. Where the server did not keep the group's count, but the stream
+    begins after the group's last entry, it is possible only: a warning where an id in between was given to another
+    group or deleted, an info where the stream was trimmed and nothing tells that there was an entry in between. Where
+    entries were deleted, all of them up to the group's last one, nothing is said.
 
     Why it matters
     The group will never be given those entries. If nobody else has them, their work is lost without a trace.
@@ -25,7 +27,9 @@ class EntriesLostUnread(Check):
 
     False alarms
     Entries that somebody deleted on purpose, unread: the counters do not tell that from trimming. A group that was
-    put ahead with `XGROUP SETID` and no `ENTRIESREAD`.
+    put ahead with `XGROUP SETID` and no `ENTRIESREAD`. The info: a group that was created or set to `$` just before the
+    entry with which its trimmed stream now begins missed nothing. The warning: a group that was set back to read again
+    what is gone meanwhile.
 
     References
     https://redis.io/docs/latest/commands/xinfo-groups/, section on lag; redis/redis#9127.
@@ -43,20 +47,22 @@ class EntriesLostUnread(Check):
     dialects = ("streams",)
     needs = {"queues": ("dialect", "namespace", "queue", "counters", "evidence", "db")}
     sql = """
-        SELECT *, CASE WHEN lost IS NULL THEN 'warning' ELSE 'error' END AS severity,
+        SELECT *, CASE WHEN lost IS NOT NULL THEN 'error' WHEN existed THEN 'warning' ELSE 'info' END AS severity,
             CASE WHEN lost IS NULL THEN 'possible' ELSE 'certain' END AS certainty, namespace AS key,
             CASE
-                WHEN lost IS NULL THEN 'some entries'
-                WHEN lost = 1 THEN '1 entry'
-                ELSE format('{:,} entries', lost)
+                WHEN lost IS NULL AND existed THEN 'missed some entries'
+                WHEN lost IS NULL THEN 'may have missed some entries'
+                WHEN lost = 1 THEN 'missed 1 entry'
+                ELSE format('missed {:,} entries', lost)
             END AS _lost
         FROM (
             SELECT dialect, namespace, queue, evidence, db, counters['lost_unread'] AS lost,
                 counters['entries_added'] AS entries_added, counters['entries_read'] AS entries_read,
-                counters['lag'] AS lag, coalesce(counters['behind_first'], 0) = 1 AS behind
+                counters['lag'] AS lag, coalesce(counters['behind_first'], 0) = 1 AS behind,
+                coalesce(counters['unread_existed'], 0) = 1 AS existed
             FROM queues
             WHERE dialect = 'streams'
         )
         WHERE lost > 0 OR (lost IS NULL AND behind)
     """
-    message = "Group {queue} of {namespace} missed {_lost}, removed from the stream unread"
+    message = "Group {queue} of {namespace} {_lost}, removed from the stream unread"

@@ -52,7 +52,7 @@ class Entries:
         self.newest: _Ints = np.full(groups, UNKNOWN, np.int64)
         self.deleted: _Ints = np.zeros(groups, np.int64)
         pending = facts.pending
-        self._sought = _sortable(pending.group, pending.id)
+        self._sought = sortable(pending.group, pending.id)
         self._found: npt.NDArray[np.bool_] = np.zeros(len(pending.group), np.bool_)
         # Groups of one stream stand together: where they begin, and how many there are.
         self._size: _Ints = np.bincount(facts.groups.stream, minlength=len(facts.streams.row)).astype(np.int64)
@@ -102,7 +102,7 @@ class Entries:
 
     def _held(self, group: _Ints, ids: Ids) -> _Ints:
         """Number of the pending entry, -1 where it is not pending."""
-        sought = _sortable(group, ids)
+        sought = sortable(group, ids)
         at = np.searchsorted(self._sought, sought)
         hit = at < len(self._sought)
         hit[hit] = self._sought[at[hit]] == sought[hit]
@@ -176,7 +176,7 @@ class Entries:
             )
 
 
-def _sortable(group: _Ints, ids: Ids) -> npt.NDArray[np.bytes_]:
+def sortable(group: _Ints, ids: Ids) -> npt.NDArray[np.bytes_]:
     """Group and id as one value each that sorts as they do."""
     parts = np.empty((len(group), 3), ">u8")
     parts[:, 0], parts[:, 1], parts[:, 2] = group, ids.ms, ids.seq

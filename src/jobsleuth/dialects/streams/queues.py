@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from jobsleuth.dialects.rows import COUNTS, Places, constant, times
-from jobsleuth.dialects.streams.entries import STATES, Entries
-from jobsleuth.dialects.streams.facts import UNKNOWN, Facts
+from jobsleuth.dialects.streams.entries import STATES, Entries, sortable
+from jobsleuth.dialects.streams.facts import UNKNOWN, Facts, Ids
 
 _Ints = npt.NDArray[np.int64]
 
@@ -23,6 +23,7 @@ def queues(facts: Facts, places: Places, entries: Entries) -> pa.Table:
     seen = _most(facts.consumers.group, np.maximum(facts.consumers.seen, facts.consumers.active), len(of))
     delivered = _most(facts.pending.group, facts.pending.time, len(of))
     lost, certain = lost_unread(facts, entries.lag)
+    behind, witnessed = _behind_first(facts)
     columns: dict[str, _Ints] = {
         "length": streams.length[of],
         "entries_added": streams.added[of],
@@ -34,7 +35,8 @@ def queues(facts: Facts, places: Places, entries: Entries) -> pa.Table:
         "oldest_pending_ms": _least(facts.pending.group, facts.pending.time, len(of)),
         "consumers": np.bincount(facts.consumers.group, minlength=len(of)),
         # Facts of ids that no count can tell, 1 or not there.
-        "behind_first": np.where(_behind_first(facts), 1, UNKNOWN),
+        "behind_first": np.where(behind, 1, UNKNOWN),
+        "unread_existed": np.where(behind & witnessed, 1, UNKNOWN),
         "beyond_end": np.where(groups.last.after(streams.last.take(of)), 1, UNKNOWN),
         "never_read": np.where(groups.last.zero(), 1, UNKNOWN),
     }
@@ -72,13 +74,28 @@ def lost_unread(facts: Facts, lag: _Ints) -> tuple[_Ints, npt.NDArray[np.bool_]]
     return np.maximum(lost, 0), known & (lost >= 0)
 
 
-def _behind_first(facts: Facts) -> npt.NDArray[np.bool_]:
-    """Per group, whether something was removed between the last id it was delivered and the first one there."""
+def _behind_first(facts: Facts) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Per group, whether something may have been removed between the last id it was delivered and the first one there,
+    and whether an id between them is known.
+
+    A group may be put anywhere (``$``), so that entries were removed says nothing of those after its last id. Where
+    entries were deleted and none after that id, what is gone was deleted behind the group, as by consumers that delete
+    what they finished. Only ids that other groups were given, or that were deleted, show that there was something.
+    """
     streams, of = facts.streams, facts.groups.stream
     last, first, deleted = facts.groups.last, streams.first.take(of), streams.deleted.take(of)
     removed = (streams.added[of] != UNKNOWN) & (streams.added[of] > streams.length[of])
-    behind: npt.NDArray[np.bool_] = removed & first.after(last) & ~last.zero() & ~deleted.after(last)
-    return behind
+    gap = removed & first.after(last) & ~last.zero()
+    witnessed = gap & deleted.after(last) & first.after(deleted)
+    if gap.any():
+        pending = facts.pending
+        given = Ids(np.concatenate([last.ms, pending.id.ms]), np.concatenate([last.seq, pending.id.seq]))
+        known = np.sort(sortable(np.concatenate([of, of[pending.group]]), given))
+        # Ids of the stream up to the last one, against those before the first: one more is in between.
+        up_to = np.searchsorted(known, sortable(of, last), side="right")
+        witnessed |= gap & (np.searchsorted(known, sortable(of, first), side="left") > up_to)
+    behind: npt.NDArray[np.bool_] = gap & (witnessed | deleted.zero())
+    return behind, witnessed
 
 
 def _most(group: _Ints, values: _Ints, groups: int) -> _Ints:
