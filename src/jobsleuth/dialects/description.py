@@ -102,6 +102,7 @@ class Structure:
         pattern: its keys.
         unit: unit of a zset's scores, which are due times; None: they are none.
         line: line of the file that describes it, 0 if none does.
+        unit_line: line of the unit.
         late: whether it is tried only after what is not late of every layout.
     """
 
@@ -111,6 +112,7 @@ class Structure:
     pattern: Pattern
     unit: str | None = None
     line: int = 0
+    unit_line: int = 0
     late: bool = False
 
 

@@ -136,6 +136,40 @@ def test_wrong_unit_is_told_by_the_years_it_gives(tmp_path: Path) -> None:
     assert not (tmp_path / "c").exists()
 
 
+@pytest.mark.parametrize("unit", ["s", "ms"])
+def test_wrong_unit_of_scores_is_told_at_its_structure(unit: str, tmp_path: Path) -> None:
+    """Two zsets of one state, in seconds and in milliseconds: the line of the wrong `score` is named, however few."""
+    file = tmp_path / "l.toml"
+    zset = '[[layout.structure]]\nkey = "clock:{}"\ntype = "zset"\nstate = "delayed"\nscore = "{}"\n'
+    text = '[[layout]]\nname = "clock"\nqueue = "ticks"\n' + zset.format("s", unit) + zset.format("ms", unit)
+    file.write_text(text, encoding="utf-8")
+    rdb = Writer(tmp_path / "evidence.rdb")
+    rdb.put(b"clock:s", {b"%d" % n: 1_700_000_000.0 + n for n in range(5 if unit == "ms" else 50)})
+    rdb.put(b"clock:ms", {b"m%d" % n: 1_700_000_000_000.0 + n for n in range(50 if unit == "ms" else 5)})
+    rdb.read()
+    line = 8 if unit == "ms" else 13
+    options = jobsleuth.AnalyzeOptions(described=load_layouts(file))
+    with pytest.raises(UsageError, match=rf"line {line}: 5 of 5 values of delayed are .* in the unit {unit}"):
+        jobsleuth.analyze(rdb.path, tmp_path / "c", options)
+
+
+def test_wrong_unit_in_one_key(tmp_path: Path) -> None:
+    """One pattern, two keys: many times of one key are not hidden by those of another; one odd score stops nothing."""
+    file = tmp_path / "l.toml"
+    structure = '[[layout.structure]]\nkey = "due:{queue}"\ntype = "zset"\nstate = "delayed"\nscore = "ms"\n'
+    file.write_text('[[layout]]\nname = "d"\n' + structure, encoding="utf-8")
+    options = jobsleuth.AnalyzeOptions(described=load_layouts(file))
+    rdb = Writer(tmp_path / "evidence.rdb")
+    rdb.put(b"due:a", {b"%d" % n: 1_700_000_000_000.0 + n for n in range(50)})
+    rdb.put(b"due:b", {b"now": 0.5})
+    rdb.read()
+    jobsleuth.analyze(rdb.path, tmp_path / "few", options)
+    rdb.put(b"due:c", {b"%d" % n: 1_700_000_000.0 + n for n in range(12)})
+    rdb.read()
+    with pytest.raises(UsageError, match=r"line 7: 12 of 12 values of delayed in one key"):
+        jobsleuth.analyze(rdb.path, tmp_path / "c", options)
+
+
 def test_queues_of_two_layouts_need_two_names(tmp_path: Path) -> None:
     """Two layouts that call a queue alike are refused with the line of the second; other queues disturb nobody."""
     second = GOOD.replace('"x"', '"y"\nnamespace = "x"').replace("x:{queue}", "y:{queue}")

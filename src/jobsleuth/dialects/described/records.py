@@ -16,16 +16,19 @@ _DEEPEST = 32
 
 
 class Times:
-    """How many values of each time field were read, and how many of them the unit puts outside 2000 to 2100."""
+    """How many values of each time were read, and how many of them the unit puts outside 2000 to 2100.
+
+    A time is a column of `jobs`, or the scores of one key: (number of the structure, the key's row).
+    """
 
     def __init__(self) -> None:
-        self.read: dict[str, int] = {}
-        self.odd: dict[str, int] = {}
+        self.read: dict[str | tuple[int, int], int] = {}
+        self.odd: dict[str | tuple[int, int], int] = {}
 
-    def note(self, column: str, fits: bool) -> None:
+    def note(self, time: str | tuple[int, int], fits: bool) -> None:
         """Counts a value."""
-        self.read[column] = self.read.get(column, 0) + 1
-        self.odd[column] = self.odd.get(column, 0) + (not fits)
+        self.read[time] = self.read.get(time, 0) + 1
+        self.odd[time] = self.odd.get(time, 0) + (not fits)
 
 
 def parsed(stored: bytes) -> dict[str, Any] | None:

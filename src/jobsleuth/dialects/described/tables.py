@@ -101,7 +101,7 @@ class Tables:
             due = None
             if structure.unit is not None and score is not None:
                 due = moment(score, structure.unit)
-                self.times[self._claims.layout_of[queue]].note(structure.name, due is not None)
+                self.times[self._claims.layout_of[queue]].note((nth, row), due is not None)
             if structure.state is not None:
                 known = self._jobs.setdefault((queue, job_id), [0, None, None])
                 known[0] |= 1 << STATES.index(structure.state)

@@ -161,7 +161,8 @@ class _Reader:
         name = ("processing" if state == "active" else state) or "seen"
         if "name" in entry:
             name = self._text(entry, "name", place)
-        return Structure(name, state, type_, self._pattern(entry, "key", place), unit, self.lines.of((*place, "key")))
+        line, unit_line = (self.lines.of((*place, member)) for member in ("key", "score"))
+        return Structure(name, state, type_, self._pattern(entry, "key", place), unit, line, unit_line)
 
     def _record(self, entry: Any, place: tuple[str | int, ...]) -> tuple[str, Pattern | None]:
         if not isinstance(entry, dict):
