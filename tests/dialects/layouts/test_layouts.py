@@ -14,7 +14,7 @@ import pytest
 import jobsleuth
 from jobsleuth.checks import load_policy
 from jobsleuth.dialects.description import COLUMNS, STATES, Pattern
-from jobsleuth.dialects.layouts.file import load_layouts
+from jobsleuth.dialects.layouts.file import POLICY_SECTIONS, load_layouts
 from jobsleuth.errors import DialectError, UsageError
 from tests.dialects.bullmq.conftest import Writer
 
@@ -85,6 +85,8 @@ def test_policy_and_layouts_share_a_file(tmp_path: Path) -> None:
     file = tmp_path / "jobsleuth.toml"
     file.write_text("[checks]\ndisable = ['PL001']\n" + DESCRIPTION.read_text(encoding="utf-8"), encoding="utf-8")
     assert load_policy(file).off == {"PL001"}
+    example = re.search(r"```toml\n(.*?)```", load_policy.__doc__ or "", re.DOTALL)
+    assert example and set(tomllib.loads(example[1])) == set(POLICY_SECTIONS)
     assert [layout.name for layout in load_layouts(file).layouts] == ["shop", "clock"]
 
 
@@ -113,6 +115,9 @@ GOOD = '[[layout]]\nname = "x"\n[[layout.structure]]\nkey = "x:{queue}"\ntype = 
         ('[lists]\nwaiting = ["jobs"]\nlater = []\n', "line 3: lists: there is no key later"),
         ("layout = 3\n", "line 1: layout is no list of tables"),
         ("[[layout\n", "the file is no TOML"),
+        (GOOD + GOOD.replace("[[layout", "[[layouts"), "line 7: there is no section layouts"),
+        ('# mine\n[list]\nwaiting = ["jobs"]\n', "line 2: there is no section list"),
+        (GOOD + "[list.more]\n", "line 7: there is no section list"),
     ],
 )
 def test_mistakes_are_named_with_their_line(text: str, message: str, tmp_path: Path) -> None:

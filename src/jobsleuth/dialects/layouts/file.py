@@ -30,7 +30,9 @@ from jobsleuth.dialects.description import (
 from jobsleuth.errors import DialectError, UsageError
 
 SECTIONS = ("layout", "lists")
-"""Members of the file that are read here; the others are the policy's."""
+"""Members of the file that are read here."""
+POLICY_SECTIONS = ("checks", "severity", "parameters", "queue", "suppress")
+"""Members that may stand beside them: the file may be the policy's as well."""
 _KEYS = {
     "layout": ("name", "namespace", "queue", "structure", "record", "fields", "ids", "lock"),
     "structure": ("key", "type", "state", "name", "score"),
@@ -55,6 +57,7 @@ def load_layouts(path: Path) -> Described:
     except ValueError as error:
         raise UsageError(f"the file is no TOML: {safetext.terminal(str(error), 200)}", file=str(path)) from error
     reader = _Reader(str(path), _Lines(text))
+    reader.require_sections(stored)
     lists = stored.get("lists")
     return Described(
         tuple(reader.layout(nth, entry) for nth, entry in enumerate(reader.tables(stored, "layout", ("layout",)))),
@@ -75,11 +78,12 @@ class _Lines:
                 names = [name.strip(" \"'") for name in found[2].split(".")]
                 for depth, name in enumerate(names):
                     here = (*here, name)
+                    self._at.setdefault(here, number)
                     if found[1] and depth == len(names) - 1:
                         counts[here] = counts.get(here, -1) + 1
                     if here in counts:
                         here = (*here, counts[here])
-                self._at.setdefault(here, number)
+                    self._at.setdefault(here, number)
             elif found := re.match(r"\s*([\w.\-\"']+)\s*=", line):
                 names = [name.strip("\"'") for name in found[1].split(".")]
                 for depth in range(1, len(names) + 1):
@@ -97,6 +101,12 @@ class _Reader:
     file: str
     lines: _Lines
     names: set[str] = field(default_factory=set)
+
+    def require_sections(self, stored: Mapping[str, Any]) -> None:
+        """Makes sure that no description hides under a name that nobody reads."""
+        for name in stored:
+            if name not in (*SECTIONS, *POLICY_SECTIONS):
+                raise self._unknown("there is no section", name, SECTIONS, (name,))
 
     def layout(self, nth: int, entry: Mapping[str, Any]) -> Layout:
         """One `[[layout]]`."""
