@@ -10,8 +10,9 @@ class StrandedInProcessing(Check):
 
     What it finds
     Jobs of plain lists and of described layouts without locks that were taken or made longer than
-    `processing_after_ms` (five minutes) before the snapshot; an error from `stranded_after_ms` (an hour) on. Where jobs
-    hold no time, one info for each key says how many there are.
+    `processing_after_ms` (five minutes) before the snapshot; an error for those that were taken longer than
+    `stranded_after_ms` (an hour) before it. When a job was made does not tell since when it lies there: such jobs are
+    warnings however old. Where jobs hold no time, one info for each key says how many there are.
 
     Why it matters
     `LMOVE` and `RPOPLPUSH` keep a job safe when its worker dies, but only if somebody puts it back.
@@ -25,7 +26,7 @@ class StrandedInProcessing(Check):
     may have been worked on.
 
     False alarms
-    Work that takes long; jobs that were made long before they were taken.
+    Work that takes long; jobs that hold no time of their start and were made long before they were taken.
 
     References
     https://redis.io/docs/latest/commands/lmove/, section on the reliable queue.
@@ -66,7 +67,8 @@ class StrandedInProcessing(Check):
             GROUP BY ALL
         ),
         taken AS (
-            SELECT j.*, m.key, e.as_of_ms - epoch_ms(coalesce(j.started_at, j.created_at)) AS age_ms
+            SELECT j.*, m.key, e.as_of_ms - epoch_ms(coalesce(j.started_at, j.created_at)) AS age_ms,
+                e.as_of_ms - epoch_ms(j.started_at) AS taken_ms
             FROM (
                 SELECT dialect, namespace, queue, job_id, created_at, started_at, worker_name, evidence, db
                 FROM jobs
@@ -77,7 +79,7 @@ class StrandedInProcessing(Check):
             JOIN evidence AS e ON e.evidence = j.evidence
         )
         SELECT dialect, namespace, queue, job_id, key, evidence, db, worker_name, age_ms, NULL::BIGINT AS jobs,
-            CASE WHEN age_ms > $stranded_after_ms THEN 'error' ELSE 'warning' END AS severity,
+            CASE WHEN taken_ms > $stranded_after_ms THEN 'error' ELSE 'warning' END AS severity,
             'possible' AS certainty, 'Job ' || job_id AS _what, ', ' || duration_text(age_ms) || ' old' AS _since
         FROM taken
         WHERE age_ms > $processing_after_ms
