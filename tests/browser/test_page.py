@@ -136,6 +136,8 @@ def test_it_works_with_the_keyboard_alone(opened: Opened, small_case: Case, tmp_
     seen = []
     for _ in range(60):
         page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement === document.body"):
+            continue  # no stop: the filter has just hidden what had the focus, or the page's end is passed
         where = page.evaluate("document.activeElement.id || document.activeElement.getAttribute('href') || ''")
         outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
         assert outline != "none", where

@@ -80,4 +80,4 @@ def test_several_holders_are_told_in_one_order(tmp_path: Path) -> None:
     case = analyze([dump], tmp_path / "case", AnalyzeOptions())
     told = [f["held_by"].split("; ") for f in case.arrow("findings").to_pylist() if f["job_id"]]
     assert [len(holders) for holders in told] == [2, 2, 2]
-    assert all(holders == sorted(holders) for holders in told)
+    assert all(holders == sorted(holders, reverse=True) for holders in told)

@@ -73,7 +73,8 @@ _KNOWN = f"""
         WHERE kind IN ('lock', 'lease', 'worker')
     ),
     claims AS (
-        SELECT {_PLACE}, string_agg(DISTINCT holder, '; ' ORDER BY holder) AS held_by FROM holders GROUP BY ALL
+        -- Workers and servers before tokens.
+        SELECT {_PLACE}, string_agg(DISTINCT holder, '; ' ORDER BY holder DESC) AS held_by FROM holders GROUP BY ALL
     ),
     scarred AS (
         SELECT {_PLACE}
