@@ -12,21 +12,18 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from jobsleuth.case import conform
+from jobsleuth.checks.base import JOB_PLACE
 
 if TYPE_CHECKING:
     import duckdb
 
 NEEDS = {
     "jobs": (
-        "dialect", "namespace", "queue", "job_id", "has_record", "state", "claimed_state", "created_at", "started_at",
-        "finished_at", "last_failed_at", "pending_since", "attempts", "attempts_started", "stalled_count",
-        "worker_name", "stacktrace", "evidence", "db",
+        *JOB_PLACE, "has_record", "state", "claimed_state", "created_at", "started_at", "finished_at",
+        "last_failed_at", "pending_since", "attempts", "attempts_started", "stalled_count", "worker_name", "stacktrace",
     ),
-    "workers": (
-        "dialect", "namespace", "queue", "kind", "worker_id", "host", "pid", "job_id", "valid_until", "valid",
-        "evidence", "db",
-    ),
-    "events": ("dialect", "namespace", "queue", "at", "event", "job_id", "evidence", "db"),
+    "workers": (*JOB_PLACE, "kind", "worker_id", "host", "pid", "valid_until", "valid"),
+    "events": (*JOB_PLACE, "at", "event", "stream_id"),
 }  # fmt: skip
 """Tables and columns that the answers read."""
 
@@ -40,7 +37,7 @@ _FINGERPRINT = """
 """
 _PLAIN = f"SELECT g.* REPLACE ({_FINGERPRINT} AS fingerprint) FROM given_findings AS g ORDER BY g.nth"
 _AT_ONCE = 50_000
-_PLACE = "dialect, namespace, queue, job_id, evidence, db"
+_PLACE = ", ".join(JOB_PLACE)
 # What shows that a job was started, newest sign; BullMQ's counters and Asynq's outlive a retry, the time may not.
 _KNOWN = f"""
     CREATE OR REPLACE TEMP TABLE known AS
@@ -90,7 +87,7 @@ _KNOWN = f"""
         GROUP BY ALL
     ),
     gathered AS (
-        SELECT a.*, r.* EXCLUDE (dialect, namespace, queue, job_id, evidence, db), c.held_by AS claimed_by,
+        SELECT a.*, r.* EXCLUDE ({_PLACE}), c.held_by AS claimed_by,
             t.told_at, t.active_at, t.event,
             greatest(r.created_at, r.started_at, r.finished_at, r.last_failed_at, r.pending_since, t.told_at)
                 AS seen_at,

@@ -37,6 +37,14 @@ SECTIONS = (
     "References",
 )
 """Sections every check's docstring has, in this order, each a heading line followed by its text."""
+QUEUE_PLACE = ("dialect", "namespace", "queue", "evidence", "db")
+"""Columns that make a queue one queue."""
+JOB_PLACE = ("dialect", "namespace", "queue", "job_id", "evidence", "db")
+"""Columns that make a job one job."""
+SOURCE = ("source_namespace", "source_queue", "source_id")
+"""Columns of `relations`: the child, or what points at a job."""
+TARGET = ("target_namespace", "target_queue", "target_id")
+"""Columns of `relations`: the parent, or the job pointed at."""
 
 
 class Check:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class UndecodableMessage(Check):
@@ -41,7 +41,7 @@ class UndecodableMessage(Check):
     heals = "no"
     moving = False
     needs = {
-        "jobs": ("dialect", "namespace", "queue", "job_id", "key", "state", "decode_error", "evidence", "db"),
+        "jobs": (*JOB_PLACE, "key", "state", "decode_error"),
     }
     sql = """
         SELECT dialect, namespace, queue, job_id, key, evidence, db, state, decode_error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class SchemaDrift(Check):
@@ -40,7 +40,7 @@ class SchemaDrift(Check):
     heals = "no: it is no fault by itself"
     moving = False
     needs = {
-        "jobs": ("dialect", "namespace", "queue", "job_id", "unknown_fields", "evidence", "db"),
+        "jobs": (*JOB_PLACE, "unknown_fields"),
     }
     sql = """
         SELECT dialect, namespace, queue, evidence, db, fields, count(*) AS jobs, min(job_id) AS example,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class IncompleteRecord(Check):
@@ -44,12 +44,28 @@ class IncompleteRecord(Check):
     absence = False
     needs = {
         "jobs": (
-            "dialect", "namespace", "queue", "job_id", "key", "has_record", "record_complete", "state", "name",
-            "payload_bytes", "created_at", "started_at", "finished_at", "attempts", "attempts_started",
-            "stalled_count", "delay_ms", "progress", "result", "error", "claimed_state", "pending_since",
-            "decode_error", "evidence", "db",
+            *JOB_PLACE,
+            "key",
+            "has_record",
+            "record_complete",
+            "state",
+            "name",
+            "payload_bytes",
+            "created_at",
+            "started_at",
+            "finished_at",
+            "attempts",
+            "attempts_started",
+            "stalled_count",
+            "delay_ms",
+            "progress",
+            "result",
+            "error",
+            "claimed_state",
+            "pending_since",
+            "decode_error",
         ),
-    }  # fmt: skip
+    }
     sql = """
         WITH broken AS (
             SELECT * FROM jobs WHERE has_record AND record_complete = FALSE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class RecordNamesAnotherJob(Check):
@@ -39,11 +39,8 @@ class RecordNamesAnotherJob(Check):
     moving = False
     dialects = ("asynq",)
     needs = {
-        "jobs": (
-            "dialect", "namespace", "queue", "job_id", "key", "state", "record_id", "record_queue", "decode_error",
-            "record_complete", "evidence", "db",
-        ),
-    }  # fmt: skip
+        "jobs": (*JOB_PLACE, "key", "state", "record_id", "record_queue", "decode_error", "record_complete"),
+    }
     sql = """
         SELECT dialect, namespace, queue, job_id, key, evidence, db, state, record_id, record_queue
         FROM jobs

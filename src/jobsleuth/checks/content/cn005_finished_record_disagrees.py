@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class FinishedRecordDisagrees(Check):
@@ -42,10 +42,7 @@ class FinishedRecordDisagrees(Check):
     absence = False
     needs = {
         "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
+            *JOB_PLACE,
             "state",
             "has_record",
             "record_complete",
@@ -55,20 +52,8 @@ class FinishedRecordDisagrees(Check):
             "result",
             "decode_error",
             "key",
-            "evidence",
-            "db",
         ),
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "kind",
-            "job_id",
-            "due_at",
-            "evidence",
-            "db",
-        ),
+        "membership": (*JOB_PLACE, "structure", "kind", "due_at"),
     }
     sql = """
         WITH records AS MATERIALIZED (

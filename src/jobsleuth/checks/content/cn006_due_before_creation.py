@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class DueBeforeCreation(Check):
@@ -40,18 +40,7 @@ class DueBeforeCreation(Check):
     parameters = {"clock_skew_ms": 2_000}
     absence = False
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "state",
-            "created_at",
-            "scheduled_at",
-            "key",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "state", "created_at", "scheduled_at", "key"),
     }
     sql = """
         SELECT dialect, namespace, queue, job_id, key, evidence, db, created_at, scheduled_at,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class TimesOutOfOrder(Check):
@@ -42,22 +42,8 @@ class TimesOutOfOrder(Check):
     parameters = {"clock_skew_ms": 2_000}
     absence = False
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "has_record",
-            "created_at",
-            "started_at",
-            "finished_at",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "jobs": (*JOB_PLACE, "has_record", "created_at", "started_at", "finished_at"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         WITH odd AS (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class ScoreOutOfRange(Check):
@@ -42,30 +42,8 @@ class ScoreOutOfRange(Check):
     basis = "derived"
     absence = False
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "has_record",
-            "pending_since",
-            "key",
-            "evidence",
-            "db",
-            "rest",
-        ),
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "kind",
-            "job_id",
-            "score",
-            "key",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "has_record", "pending_since", "key", "rest"),
+        "membership": (*JOB_PLACE, "structure", "kind", "score", "key"),
     }
     sql = """
         SELECT dialect, namespace, queue, job_id, key, evidence, db, structure, score,

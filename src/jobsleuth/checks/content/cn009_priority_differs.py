@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class PriorityDiffers(Check):
@@ -40,37 +40,9 @@ class PriorityDiffers(Check):
     dialects = ("bullmq",)
     absence = False
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "state",
-            "has_record",
-            "record_complete",
-            "priority",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "job_id",
-            "score",
-            "evidence",
-            "db",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "library_version",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "state", "has_record", "record_complete", "priority", "key"),
+        "membership": (*JOB_PLACE, "structure", "score"),
+        "queues": (*QUEUE_PLACE, "library_version"),
     }
     sql = """
         WITH ranked AS (

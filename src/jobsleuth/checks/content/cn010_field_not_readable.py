@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class FieldNotReadable(Check):
@@ -43,10 +43,7 @@ class FieldNotReadable(Check):
     dialects = ("bullmq",)
     needs = {
         "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
+            *JOB_PLACE,
             "state",
             "has_record",
             "record_complete",
@@ -56,18 +53,9 @@ class FieldNotReadable(Check):
             "stacktrace",
             "result",
             "key",
-            "evidence",
-            "db",
             "rest",
         ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "layout",
-            "evidence",
-            "db",
-        ),
+        "queues": (*QUEUE_PLACE, "layout"),
     }
     sql = """
         WITH suspects AS (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class AttemptsOverMaximum(Check):
@@ -38,18 +38,7 @@ class AttemptsOverMaximum(Check):
     moving = False
     dialects = ("asynq",)
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "state",
-            "attempts",
-            "max_attempts",
-            "key",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "state", "attempts", "max_attempts", "key"),
     }
     sql = """
         SELECT dialect, namespace, queue, job_id, key, evidence, db, state, attempts, max_attempts

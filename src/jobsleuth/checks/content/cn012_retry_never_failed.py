@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class RetryNeverFailed(Check):
@@ -39,10 +39,7 @@ class RetryNeverFailed(Check):
     absence = False
     needs = {
         "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
+            *JOB_PLACE,
             "state",
             "has_record",
             "record_complete",
@@ -51,8 +48,6 @@ class RetryNeverFailed(Check):
             "attempts",
             "decode_error",
             "key",
-            "evidence",
-            "db",
         ),
     }
     sql = """

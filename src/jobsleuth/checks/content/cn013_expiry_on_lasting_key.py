@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class ExpiryOnLastingKey(Check):
@@ -41,17 +41,7 @@ class ExpiryOnLastingKey(Check):
     heals = "no: at its expiry the key is gone"
     moving = False
     needs = {
-        "keys": (
-            "evidence",
-            "db",
-            "key",
-            "expire_at",
-            "expired",
-            "dialect",
-            "namespace",
-            "queue",
-            "role",
-        ),
+        "keys": (*QUEUE_PLACE, "key", "expire_at", "expired", "role"),
     }
     sql = """
         WITH lasting AS (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class OversizedPayload(Check):
@@ -40,15 +40,7 @@ class OversizedPayload(Check):
     moving = False
     parameters = {"payload_limit_bytes": 1_048_576}
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "payload_bytes",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "payload_bytes"),
     }
     sql = """
         SELECT dialect, namespace, queue, evidence, db, count(*) AS jobs, sum(payload_bytes)::BIGINT AS nbytes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class IdCounterBehind(Check):
@@ -42,25 +42,8 @@ class IdCounterBehind(Check):
     dialects = ("bullmq",)
     absence = True
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "has_record",
-            "record_complete",
-            "evidence",
-            "db",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "layout",
-            "counters",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "has_record", "record_complete"),
+        "queues": (*QUEUE_PLACE, "layout", "counters"),
     }
     sql = """
         WITH numbered AS (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class PriorityCounterBehind(Check):
@@ -39,23 +39,8 @@ class PriorityCounterBehind(Check):
     moving = False
     dialects = ("bullmq",)
     needs = {
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "sequence",
-            "evidence",
-            "db",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "counters",
-            "evidence",
-            "db",
-        ),
+        "membership": (*QUEUE_PLACE, "structure", "sequence"),
+        "queues": (*QUEUE_PLACE, "counters"),
     }
     sql = """
         WITH ranked AS (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class EventStreamOverLimit(Check):
@@ -41,27 +41,8 @@ class EventStreamOverLimit(Check):
     dialects = ("bullmq",)
     parameters = {"default_cap": 10_000, "slack_entries": 1_000}
     needs = {
-        "keys": (
-            "evidence",
-            "db",
-            "key",
-            "type",
-            "expired",
-            "nbytes",
-            "elements",
-            "dialect",
-            "namespace",
-            "queue",
-            "role",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "limits",
-            "evidence",
-            "db",
-        ),
+        "keys": (*QUEUE_PLACE, "key", "type", "expired", "nbytes", "elements", "role"),
+        "queues": (*QUEUE_PLACE, "limits"),
         "events": ("at",),
     }
     sql = """

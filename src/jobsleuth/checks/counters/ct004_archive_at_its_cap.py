@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class ArchiveAtItsCap(Check):
@@ -41,15 +41,7 @@ class ArchiveAtItsCap(Check):
     parameters = {"cap": 9_999}
     absence = False
     needs = {
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "key",
-            "evidence",
-            "db",
-        ),
+        "membership": (*QUEUE_PLACE, "structure", "key"),
     }
     sql = """
         SELECT dialect, namespace, queue, min(key) AS key, evidence, db, count(*) AS tasks,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class ArchiveOverItsAge(Check):
@@ -42,19 +42,8 @@ class ArchiveOverItsAge(Check):
     parameters = {"archive_age_ms": 7_776_000_000}
     absence = False
     needs = {
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "due_at",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "membership": (*QUEUE_PLACE, "structure", "due_at"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         SELECT m.dialect, m.namespace, m.queue, m.evidence, m.db, count(*) AS tasks, min(m.due_at) AS oldest_at,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class CountersDisagree(Check):
@@ -41,24 +41,8 @@ class CountersDisagree(Check):
     moving = False
     dialects = ("asynq",)
     needs = {
-        "keys": (
-            "evidence",
-            "db",
-            "key",
-            "expire_at",
-            "dialect",
-            "namespace",
-            "queue",
-            "role",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "counters",
-            "evidence",
-            "db",
-        ),
+        "keys": (*QUEUE_PLACE, "key", "expire_at", "role"),
+        "queues": (*QUEUE_PLACE, "counters"),
     }
     sql = """
         WITH flat AS (

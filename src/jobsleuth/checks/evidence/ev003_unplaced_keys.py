@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class UnplacedKeys(Check):
@@ -40,7 +40,9 @@ class UnplacedKeys(Check):
     impact = "are named like a queue's and belong to none"
     heals = "no: it is no fault by itself"
     moving = False
-    needs = {"keys": ("dialect", "namespace", "queue", "key", "type", "role", "evidence", "db")}
+    needs = {
+        "keys": (*QUEUE_PLACE, "key", "type", "role"),
+    }
     sql = """
         SELECT dialect, namespace, queue, min(key) AS key, evidence, db, type, type AS _same, count(*) AS keys,
             count_text(count(*), 'key') || ' of type ' || type AS _keys,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class MixedGenerations(Check):
@@ -42,16 +42,7 @@ class MixedGenerations(Check):
     basis = "derived"
     moving = False
     needs = {
-        "keys": (
-            "evidence",
-            "db",
-            "type",
-            "expired",
-            "dialect",
-            "namespace",
-            "queue",
-            "role",
-        ),
+        "keys": (*QUEUE_PLACE, "type", "expired", "role"),
     }
     sql = """
         WITH roles AS (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class VolatileKeysMissing(Check):
@@ -42,34 +42,10 @@ class VolatileKeysMissing(Check):
     needs_time = True
     parameters = {"lock_duration_ms": 30_000, "least_jobs": 3}
     needs = {
-        "keys": (
-            "evidence",
-            "db",
-            "dialect",
-            "role",
-        ),
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "state",
-            "started_at",
-            "evidence",
-            "db",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "layout",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "keys": ("evidence", "db", "dialect", "role"),
+        "jobs": (*JOB_PLACE, "state", "started_at"),
+        "queues": (*QUEUE_PLACE, "layout"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         WITH fresh AS (

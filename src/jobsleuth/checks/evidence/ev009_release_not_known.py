@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class ReleaseNotKnown(Check):
@@ -39,14 +39,7 @@ class ReleaseNotKnown(Check):
     moving = False
     dialects = ("bullmq",)
     needs = {
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "library_version",
-            "evidence",
-            "db",
-        ),
+        "queues": (*QUEUE_PLACE, "library_version"),
     }
     sql = """
         SELECT dialect, namespace, queue, evidence, db, library_version

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class UndecodedValues(Check):
@@ -38,16 +38,7 @@ class UndecodedValues(Check):
     heals = "no"
     moving = False
     needs = {
-        "keys": (
-            "evidence",
-            "db",
-            "key",
-            "type",
-            "expired",
-            "dialect",
-            "namespace",
-            "queue",
-        ),
+        "keys": (*QUEUE_PLACE, "key", "type", "expired"),
     }
     sql = """
         SELECT dialect, namespace, queue, min(key) AS key, evidence, db, type, count(*) AS keys, type AS _same,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class StrandedInProcessing(Check):
@@ -46,14 +46,11 @@ class StrandedInProcessing(Check):
     dialects = ("layouts", "lists")
     parameters = {"processing_after_ms": 300_000, "stranded_after_ms": 3_600_000}
     needs = {
-        "jobs": (
-            "dialect", "namespace", "queue", "job_id", "state", "created_at", "started_at", "worker_name", "evidence",
-            "db",
-        ),
-        "membership": ("dialect", "namespace", "queue", "job_id", "structure", "key", "evidence", "db"),
-        "queues": ("dialect", "namespace", "queue", "counters", "evidence", "db"),
+        "jobs": (*JOB_PLACE, "state", "created_at", "started_at", "worker_name"),
+        "membership": (*JOB_PLACE, "structure", "key"),
+        "queues": (*QUEUE_PLACE, "counters"),
         "evidence": ("evidence", "as_of_ms"),
-    }  # fmt: skip
+    }
     sql = """
         WITH open AS (
             SELECT dialect, namespace, queue, evidence, db

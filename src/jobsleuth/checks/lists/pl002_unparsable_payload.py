@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class UnparsablePayload(Check):
@@ -38,11 +38,8 @@ class UnparsablePayload(Check):
     moving = False
     dialects = ("layouts", "lists")
     needs = {
-        "jobs": (
-            "dialect", "namespace", "queue", "job_id", "state", "payload_format", "payload_bytes", "key", "evidence",
-            "db",
-        ),
-    }  # fmt: skip
+        "jobs": (*JOB_PLACE, "state", "payload_format", "payload_bytes", "key"),
+    }
     sql = """
         WITH formats AS (
             SELECT dialect, namespace, queue, evidence, db, count(*) FILTER (payload_format = 'json') AS parsed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class ProcessingWithoutLock(Check):
@@ -38,9 +38,9 @@ class ProcessingWithoutLock(Check):
     heals = "no: only the application itself puts them back"
     dialects = ("layouts",)
     needs = {
-        "jobs": ("dialect", "namespace", "queue", "job_id", "state", "started_at", "key", "evidence", "db"),
-        "queues": ("dialect", "namespace", "queue", "counters", "evidence", "db"),
-        "workers": ("dialect", "namespace", "queue", "kind", "job_id", "valid_until", "valid", "evidence", "db"),
+        "jobs": (*JOB_PLACE, "state", "started_at", "key"),
+        "queues": (*QUEUE_PLACE, "counters"),
+        "workers": (*JOB_PLACE, "kind", "valid_until", "valid"),
     }
     sql = """
         WITH locked AS (

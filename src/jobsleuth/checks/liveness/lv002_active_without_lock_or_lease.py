@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class ActiveWithoutLockOrLease(Check):
@@ -50,11 +50,11 @@ class ActiveWithoutLockOrLease(Check):
     impact = "stay active although nobody works on them"
     heals = "Bull, BullMQ: at the second stalled check, if a worker makes them; Asynq: no, whatever the release"
     needs = {
-        "membership": ("dialect", "namespace", "queue", "job_id", "structure", "key", "evidence", "db"),
-        "workers": ("dialect", "namespace", "queue", "kind", "job_id", "valid", "details", "evidence", "db"),
-        "keys": ("dialect", "namespace", "queue", "role", "type", "expired", "expire_at", "evidence", "db"),
-        "queues": ("dialect", "namespace", "queue", "layout", "evidence", "db"),
-        "jobs": ("dialect", "namespace", "queue", "job_id", "started_at", "evidence", "db"),
+        "membership": (*JOB_PLACE, "structure", "key"),
+        "workers": (*JOB_PLACE, "kind", "valid", "details"),
+        "keys": (*QUEUE_PLACE, "role", "type", "expired", "expire_at"),
+        "queues": (*QUEUE_PLACE, "layout"),
+        "jobs": (*JOB_PLACE, "started_at"),
     }
     sql = """
         WITH loose AS MATERIALIZED (

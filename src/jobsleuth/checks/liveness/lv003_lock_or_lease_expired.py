@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class LockOrLeaseExpired(Check):
@@ -47,14 +47,12 @@ class LockOrLeaseExpired(Check):
     parameters = {"recovery_starts_ms": 30_000, "recovery_ends_ms": 90_000, "clock_skew_ms": 2_000}
     absence = False
     needs = {
-        "membership": ("dialect", "namespace", "queue", "job_id", "structure", "evidence", "db"),
-        "workers": (
-            "dialect", "namespace", "queue", "kind", "job_id", "worker_id", "valid_until", "key", "evidence", "db",
-        ),
-        "keys": ("dialect", "namespace", "queue", "role", "type", "expired", "evidence", "db"),
-        "jobs": ("dialect", "namespace", "queue", "job_id", "record_complete", "decode_error", "evidence", "db"),
+        "membership": (*JOB_PLACE, "structure"),
+        "workers": (*JOB_PLACE, "kind", "worker_id", "valid_until", "key"),
+        "keys": (*QUEUE_PLACE, "role", "type", "expired"),
+        "jobs": (*JOB_PLACE, "record_complete", "decode_error"),
         "evidence": ("evidence", "as_of_ms"),
-    }  # fmt: skip
+    }
     sql = """
         WITH held AS (
             SELECT dialect, namespace, queue, job_id, evidence, db,

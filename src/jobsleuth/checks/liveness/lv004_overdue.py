@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class Overdue(Check):
@@ -49,20 +49,9 @@ class Overdue(Check):
     }
     absence = False
     needs = {
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "structure",
-            "due_at",
-            "score",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "queues": ("dialect", "namespace", "queue", "last_worker_sign_at", "evidence", "db"),
-        "keys": ("dialect", "namespace", "queue", "role", "type", "expired", "evidence", "db"),
+        "membership": (*JOB_PLACE, "structure", "due_at", "score", "key"),
+        "queues": (*QUEUE_PLACE, "last_worker_sign_at"),
+        "keys": (*QUEUE_PLACE, "role", "type", "expired"),
         "evidence": ("evidence", "as_of", "as_of_ms"),
     }
     sql = """

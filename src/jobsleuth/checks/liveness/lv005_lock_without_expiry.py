@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class LockWithoutExpiry(Check):
@@ -41,10 +41,8 @@ class LockWithoutExpiry(Check):
     moving = False
     dialects = ("bullmq",)
     needs = {
-        "workers": (
-            "dialect", "namespace", "queue", "kind", "job_id", "worker_id", "valid_until", "key", "evidence", "db",
-        ),
-    }  # fmt: skip
+        "workers": (*JOB_PLACE, "kind", "worker_id", "valid_until", "key"),
+    }
     sql = """
         SELECT dialect, namespace, queue, job_id, key, evidence, db, worker_id
         FROM workers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class LeaseWithoutActive(Check):
@@ -40,8 +40,8 @@ class LeaseWithoutActive(Check):
     heals = "no: the recoverer is refused every minute"
     dialects = ("asynq",)
     needs = {
-        "workers": ("dialect", "namespace", "queue", "kind", "job_id", "valid_until", "key", "evidence", "db"),
-        "membership": ("dialect", "namespace", "queue", "job_id", "structure", "evidence", "db"),
+        "workers": (*JOB_PLACE, "kind", "valid_until", "key"),
+        "membership": (*JOB_PLACE, "structure"),
     }
     sql = """
         SELECT dialect, namespace, queue, job_id, key, evidence, db, valid_until

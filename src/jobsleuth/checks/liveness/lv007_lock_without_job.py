@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class LockWithoutJob(Check):
@@ -39,12 +39,9 @@ class LockWithoutJob(Check):
     heals = "the lock goes with its expiry"
     dialects = ("bullmq",)
     needs = {
-        "workers": (
-            "dialect", "namespace", "queue", "kind", "job_id", "worker_id", "valid_until", "valid", "key",
-            "evidence", "db",
-        ),
-        "jobs": ("dialect", "namespace", "queue", "job_id", "has_record", "evidence", "db"),
-    }  # fmt: skip
+        "workers": (*JOB_PLACE, "kind", "worker_id", "valid_until", "valid", "key"),
+        "jobs": (*JOB_PLACE, "has_record"),
+    }
     sql = """
         WITH locks AS MATERIALIZED (
             SELECT dialect, namespace, queue, job_id, key, evidence, db, worker_id, valid_until

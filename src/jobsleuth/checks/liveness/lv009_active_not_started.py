@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class ActiveNotStarted(Check):
@@ -40,27 +40,8 @@ class ActiveNotStarted(Check):
     dialects = ("bullmq",)
     absence = False
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "state",
-            "has_record",
-            "record_complete",
-            "started_at",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "layout",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "state", "has_record", "record_complete", "started_at", "key"),
+        "queues": (*QUEUE_PLACE, "layout"),
     }
     sql = """
         SELECT dialect, namespace, queue, j.job_id, j.key, evidence, db

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class LockOnInactiveJob(Check):
@@ -38,32 +38,9 @@ class LockOnInactiveJob(Check):
     basis = "observed"
     dialects = ("bullmq",)
     needs = {
-        "jobs": (
-            "state",
-            "has_record",
-        ),
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "job_id",
-            "evidence",
-            "db",
-        ),
-        "workers": (
-            "dialect",
-            "namespace",
-            "queue",
-            "kind",
-            "worker_id",
-            "job_id",
-            "valid_until",
-            "valid",
-            "key",
-            "evidence",
-            "db",
-        ),
+        "jobs": ("state", "has_record"),
+        "membership": (*JOB_PLACE, "structure"),
+        "workers": (*JOB_PLACE, "kind", "worker_id", "valid_until", "valid", "key"),
     }
     sql = """
         WITH locks AS MATERIALIZED (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class StalledMarkOnInactiveJob(Check):
@@ -40,27 +40,8 @@ class StalledMarkOnInactiveJob(Check):
     basis = "observed"
     dialects = ("bullmq",)
     needs = {
-        "keys": (
-            "evidence",
-            "db",
-            "type",
-            "expired",
-            "dialect",
-            "namespace",
-            "queue",
-            "role",
-        ),
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "job_id",
-            "decides_state",
-            "key",
-            "evidence",
-            "db",
-        ),
+        "keys": (*QUEUE_PLACE, "type", "expired", "role"),
+        "membership": (*JOB_PLACE, "structure", "decides_state", "key"),
     }
     sql = """
         WITH marked AS MATERIALIZED (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class StartedMoreOftenThanEnded(Check):
@@ -43,10 +43,7 @@ class StartedMoreOftenThanEnded(Check):
     absence = False
     needs = {
         "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
+            *JOB_PLACE,
             "state",
             "has_record",
             "record_complete",
@@ -56,18 +53,8 @@ class StartedMoreOftenThanEnded(Check):
             "deferred_failure",
             "schedule_id",
             "key",
-            "evidence",
-            "db",
         ),
-        "schedules": (
-            "dialect",
-            "namespace",
-            "queue",
-            "schedule_id",
-            "next_at",
-            "evidence",
-            "db",
-        ),
+        "schedules": (*QUEUE_PLACE, "schedule_id", "next_at"),
     }
     sql = """
         WITH recovered AS MATERIALIZED (

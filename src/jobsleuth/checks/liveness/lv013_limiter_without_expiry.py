@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class LimiterWithoutExpiry(Check):
@@ -39,17 +39,7 @@ class LimiterWithoutExpiry(Check):
     moving = False
     dialects = ("bullmq",)
     needs = {
-        "keys": (
-            "evidence",
-            "db",
-            "key",
-            "type",
-            "expire_at",
-            "dialect",
-            "namespace",
-            "queue",
-            "role",
-        ),
+        "keys": (*QUEUE_PLACE, "key", "type", "expire_at", "role"),
     }
     sql = """
         SELECT dialect, namespace, queue, key, evidence, db

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class RateLimited(Check):
@@ -43,22 +43,8 @@ class RateLimited(Check):
     needs_time = True
     absence = False
     needs = {
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "evidence",
-            "db",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "limits",
-            "evidence",
-            "db",
-        ),
+        "membership": (*QUEUE_PLACE, "structure"),
+        "queues": (*QUEUE_PLACE, "limits"),
         "evidence": ("evidence", "as_of_ms"),
     }
     sql = """

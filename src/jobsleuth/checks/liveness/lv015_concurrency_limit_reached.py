@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class ConcurrencyLimitReached(Check):
@@ -40,33 +40,9 @@ class ConcurrencyLimitReached(Check):
     basis = "derived"
     dialects = ("bullmq",)
     needs = {
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "job_id",
-            "evidence",
-            "db",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "limits",
-            "evidence",
-            "db",
-        ),
-        "workers": (
-            "dialect",
-            "namespace",
-            "queue",
-            "kind",
-            "job_id",
-            "valid",
-            "evidence",
-            "db",
-        ),
+        "membership": (*JOB_PLACE, "structure"),
+        "queues": (*QUEUE_PLACE, "limits"),
+        "workers": (*JOB_PLACE, "kind", "valid"),
     }
     sql = """
         WITH capped AS (

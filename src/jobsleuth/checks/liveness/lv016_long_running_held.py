@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class LongRunningHeld(Check):
@@ -41,32 +41,9 @@ class LongRunningHeld(Check):
     parameters = {"long_running_ms": 3_600_000}
     absence = False
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "state",
-            "started_at",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "workers": (
-            "dialect",
-            "namespace",
-            "queue",
-            "kind",
-            "job_id",
-            "valid_until",
-            "valid",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "jobs": (*JOB_PLACE, "state", "started_at", "key"),
+        "workers": (*JOB_PLACE, "kind", "valid_until", "valid"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         WITH held AS MATERIALIZED (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class SlotsHeldByOldWork(Check):
@@ -42,39 +42,10 @@ class SlotsHeldByOldWork(Check):
     parameters = {"old_work_ms": 600_000}
     absence = False
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "state",
-            "created_at",
-            "started_at",
-            "pending_since",
-            "evidence",
-            "db",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "paused",
-            "evidence",
-            "db",
-        ),
-        "workers": (
-            "dialect",
-            "namespace",
-            "queue",
-            "kind",
-            "job_id",
-            "valid",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "jobs": (*QUEUE_PLACE, "state", "created_at", "started_at", "pending_since"),
+        "queues": (*QUEUE_PLACE, "paused"),
+        "workers": (*JOB_PLACE, "kind", "valid"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         WITH active AS MATERIALIZED (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class AbandonedNamespace(Check):
@@ -42,19 +42,8 @@ class AbandonedNamespace(Check):
     needs_time = True
     parameters = {"abandoned_after_ms": 86_400_000}
     needs = {
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "counts",
-            "last_activity_at",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "queues": (*QUEUE_PLACE, "counts", "last_activity_at"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         WITH states AS MATERIALIZED (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class LeaseTooFarAhead(Check):
@@ -43,20 +43,8 @@ class LeaseTooFarAhead(Check):
     parameters = {"clock_skew_ms": 2_000}
     absence = False
     needs = {
-        "workers": (
-            "dialect",
-            "namespace",
-            "queue",
-            "kind",
-            "valid_until",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "workers": (*QUEUE_PLACE, "kind", "valid_until", "key"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         SELECT w.dialect, w.namespace, w.queue, w.evidence, w.db, count(*) AS leases,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class CompletedNotExpired(Check):
@@ -43,20 +43,8 @@ class CompletedNotExpired(Check):
     parameters = {"janitor_ms": 8_000, "clock_skew_ms": 2_000}
     absence = False
     needs = {
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "job_id",
-            "due_at",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "membership": (*JOB_PLACE, "structure", "due_at"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         SELECT m.dialect, m.namespace, m.queue, m.evidence, m.db, count(*) AS tasks, min(m.due_at) AS oldest_at,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class PausedWithWork(Check):
@@ -43,21 +43,8 @@ class PausedWithWork(Check):
     parameters = {"paused_after_ms": 86_400_000}
     absence = False
     needs = {
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "paused",
-            "paused_at",
-            "counts",
-            "oldest_waiting_at",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "queues": (*QUEUE_PLACE, "paused", "paused_at", "counts", "oldest_waiting_at"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         WITH held AS (

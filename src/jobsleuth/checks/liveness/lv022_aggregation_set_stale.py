@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, SOURCE, Check
 
 
 class AggregationSetStale(Check):
@@ -44,30 +44,9 @@ class AggregationSetStale(Check):
     parameters = {"recovery_ms": 60_000, "clock_skew_ms": 2_000}
     absence = False
     needs = {
-        "workers": (
-            "dialect",
-            "namespace",
-            "queue",
-            "kind",
-            "worker_id",
-            "valid_until",
-            "details",
-            "evidence",
-            "db",
-        ),
-        "relations": (
-            "dialect",
-            "kind",
-            "source_namespace",
-            "source_queue",
-            "source_id",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "workers": (*QUEUE_PLACE, "kind", "worker_id", "valid_until", "details"),
+        "relations": (*SOURCE, "dialect", "kind", "evidence", "db"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         WITH registered AS (

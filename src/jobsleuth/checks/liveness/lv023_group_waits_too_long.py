@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class GroupWaitsTooLong(Check):
@@ -42,21 +42,8 @@ class GroupWaitsTooLong(Check):
     parameters = {"group_wait_ms": 3_600_000, "lost_after_ms": 86_400_000}
     absence = False
     needs = {
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "due_at",
-            "group",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "membership": (*QUEUE_PLACE, "structure", "due_at", "group", "key"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         SELECT m.dialect, m.namespace, m.queue, min(m.key) AS key, m.evidence, m.db, m."group", count(*) AS tasks,

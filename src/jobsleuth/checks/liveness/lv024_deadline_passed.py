@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class DeadlinePassed(Check):
@@ -41,21 +41,8 @@ class DeadlinePassed(Check):
     needs_time = True
     absence = False
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "state",
-            "deadline",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "jobs": (*JOB_PLACE, "state", "deadline", "key"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         SELECT j.dialect, j.namespace, j.queue, j.job_id, j.key, j.evidence, j.db, j.state, j.deadline,

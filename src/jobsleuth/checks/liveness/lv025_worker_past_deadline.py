@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class WorkerPastDeadline(Check):
@@ -43,23 +43,8 @@ class WorkerPastDeadline(Check):
     parameters = {"beat_ms": 5_000, "clock_skew_ms": 2_000}
     absence = False
     needs = {
-        "workers": (
-            "dialect",
-            "namespace",
-            "queue",
-            "kind",
-            "job_id",
-            "started_at",
-            "deadline",
-            "valid",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "workers": (*JOB_PLACE, "kind", "started_at", "deadline", "valid", "key"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         SELECT w.dialect, w.namespace, w.queue, w.job_id, w.key, w.evidence, w.db, w.started_at, w.deadline,

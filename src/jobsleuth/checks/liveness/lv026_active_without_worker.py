@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class ActiveWithoutWorker(Check):
@@ -44,39 +44,10 @@ class ActiveWithoutWorker(Check):
     needs_time = True
     parameters = {"beat_ms": 5_000, "recovery_ends_ms": 90_000, "clock_skew_ms": 2_000}
     needs = {
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "job_id",
-            "evidence",
-            "db",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "limits",
-            "evidence",
-            "db",
-        ),
-        "workers": (
-            "dialect",
-            "namespace",
-            "queue",
-            "kind",
-            "job_id",
-            "valid_until",
-            "valid",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "membership": (*JOB_PLACE, "structure"),
+        "queues": (*QUEUE_PLACE, "limits"),
+        "workers": (*JOB_PLACE, "kind", "valid_until", "valid", "key"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         WITH leased AS MATERIALIZED (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class WorkerWithoutActiveTask(Check):
@@ -41,31 +41,9 @@ class WorkerWithoutActiveTask(Check):
     needs_time = True
     parameters = {"settle_ms": 10_000}
     needs = {
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "job_id",
-            "evidence",
-            "db",
-        ),
-        "workers": (
-            "dialect",
-            "namespace",
-            "queue",
-            "kind",
-            "job_id",
-            "started_at",
-            "valid",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "membership": (*JOB_PLACE, "structure"),
+        "workers": (*JOB_PLACE, "kind", "started_at", "valid", "key"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         WITH busy AS MATERIALIZED (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class DeadServer(Check):
@@ -42,33 +42,9 @@ class DeadServer(Check):
     needs_time = True
     absence = False
     needs = {
-        "membership": (
-            "dialect",
-            "queue",
-            "structure",
-            "job_id",
-            "evidence",
-            "db",
-        ),
-        "workers": (
-            "dialect",
-            "namespace",
-            "queue",
-            "kind",
-            "worker_id",
-            "host",
-            "pid",
-            "job_id",
-            "valid_until",
-            "valid",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "membership": ("dialect", "queue", "structure", "job_id", "evidence", "db"),
+        "workers": (*JOB_PLACE, "kind", "worker_id", "host", "pid", "valid_until", "valid", "key"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         WITH dead AS MATERIALIZED (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class MemberWithoutRecord(Check):
@@ -44,13 +44,9 @@ class MemberWithoutRecord(Check):
     impact = "hold an id without a payload: what they were to do is lost"
     heals = "no: a worker that reaches the id makes it a fragment of a record"
     needs = {
-        "jobs": (
-            "dialect", "namespace", "queue", "job_id", "job_id_bytes", "key", "has_record", "state", "evidence", "db",
-        ),
-        "membership": (
-            "dialect", "namespace", "queue", "job_id", "job_id_bytes", "structure", "decides_state", "evidence", "db",
-        ),
-    }  # fmt: skip
+        "jobs": (*JOB_PLACE, "job_id_bytes", "key", "has_record", "state"),
+        "membership": (*JOB_PLACE, "job_id_bytes", "structure", "decides_state"),
+    }
     sql = """
         WITH lost AS MATERIALIZED (
             SELECT dialect, namespace, queue, job_id, job_id_bytes, key, evidence, db, state

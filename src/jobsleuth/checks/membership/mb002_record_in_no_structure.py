@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, TARGET, Check
 
 
 class RecordInNoStructure(Check):
@@ -46,14 +46,20 @@ class RecordInNoStructure(Check):
     heals = "no: nothing looks for records that no structure names"
     needs = {
         "jobs": (
-            "dialect", "namespace", "queue", "job_id", "key", "has_record", "record_complete", "state",
-            "claimed_state", "created_at", "started_at", "attempts_started", "attempts", "evidence", "db",
+            *JOB_PLACE,
+            "key",
+            "has_record",
+            "record_complete",
+            "state",
+            "claimed_state",
+            "created_at",
+            "started_at",
+            "attempts_started",
+            "attempts",
         ),
-        "membership": ("dialect", "namespace", "queue", "job_id", "structure", "evidence", "db"),
-        "relations": (
-            "dialect", "kind", "source_id", "target_namespace", "target_queue", "target_id", "evidence", "db",
-        ),
-    }  # fmt: skip
+        "membership": (*JOB_PLACE, "structure"),
+        "relations": (*TARGET, "dialect", "kind", "source_id", "evidence", "db"),
+    }
     sql = """
         WITH lost AS MATERIALIZED (
             SELECT dialect, namespace, queue, job_id, key, evidence, db, claimed_state, created_at, started_at,

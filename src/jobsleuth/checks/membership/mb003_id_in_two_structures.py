@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class IdInTwoStructures(Check):
@@ -41,11 +41,8 @@ class IdInTwoStructures(Check):
     heals = "no: each place goes its own way"
     absence = False
     needs = {
-        "membership": (
-            "dialect", "namespace", "queue", "job_id", "job_id_bytes", "structure", "decides_state", "key",
-            "evidence", "db",
-        ),
-    }  # fmt: skip
+        "membership": (*JOB_PLACE, "job_id_bytes", "structure", "decides_state", "key"),
+    }
     sql = """
         WITH twice AS MATERIALIZED (
             -- Numbers group faster than names; what shares a number by chance falls out below.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class IdTwiceInOneList(Check):
@@ -41,11 +41,8 @@ class IdTwiceInOneList(Check):
     heals = "no: each entry is run"
     absence = False
     needs = {
-        "membership": (
-            "dialect", "namespace", "queue", "job_id", "job_id_bytes", "structure", "kind", "position",
-            "decides_state", "key", "evidence", "db",
-        ),
-    }  # fmt: skip
+        "membership": (*JOB_PLACE, "job_id_bytes", "structure", "kind", "position", "decides_state", "key"),
+    }
     sql = """
         WITH twice AS MATERIALIZED (
             -- Numbers group faster than names; what shares a number by chance falls out below.

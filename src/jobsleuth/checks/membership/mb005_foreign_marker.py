@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class ForeignMarker(Check):
@@ -45,8 +45,8 @@ class ForeignMarker(Check):
     parameters = {"many_markers": 10}
     absence = False
     needs = {
-        "membership": ("dialect", "namespace", "queue", "job_id", "structure", "kind", "key", "evidence", "db"),
-        "queues": ("dialect", "namespace", "queue", "layout", "evidence", "db"),
+        "membership": (*JOB_PLACE, "structure", "kind", "key"),
+        "queues": (*QUEUE_PLACE, "layout"),
     }
     sql = """
         SELECT dialect, namespace, queue, m.key, evidence, db,

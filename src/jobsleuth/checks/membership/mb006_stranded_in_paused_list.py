@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class StrandedInPausedList(Check):
@@ -43,8 +43,8 @@ class StrandedInPausedList(Check):
     heals = "no: only a resume moves the list"
     dialects = ("bullmq",)
     needs = {
-        "membership": ("dialect", "namespace", "queue", "job_id", "structure", "key", "evidence", "db"),
-        "queues": ("dialect", "namespace", "queue", "layout", "paused", "evidence", "db"),
+        "membership": (*JOB_PLACE, "structure", "key"),
+        "queues": (*QUEUE_PLACE, "layout", "paused"),
     }
     sql = """
         WITH held AS MATERIALIZED (

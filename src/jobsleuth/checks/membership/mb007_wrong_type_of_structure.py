@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class WrongTypeOfStructure(Check):
@@ -41,17 +41,7 @@ class WrongTypeOfStructure(Check):
     heals = "no: every command on the key fails until it is gone"
     absence = False
     needs = {
-        "keys": (
-            "evidence",
-            "db",
-            "key",
-            "type",
-            "expired",
-            "dialect",
-            "namespace",
-            "queue",
-            "role",
-        ),
+        "keys": (*QUEUE_PLACE, "key", "type", "expired", "role"),
     }
     sql = """
         WITH expected(dialect, word, type) AS (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class LeftoverPriorityIndex(Check):
@@ -39,25 +39,8 @@ class LeftoverPriorityIndex(Check):
     dialects = ("bullmq",)
     absence = False
     needs = {
-        "keys": (
-            "evidence",
-            "db",
-            "key",
-            "expired",
-            "elements",
-            "dialect",
-            "namespace",
-            "queue",
-            "role",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "layout",
-            "evidence",
-            "db",
-        ),
+        "keys": (*QUEUE_PLACE, "key", "expired", "elements", "role"),
+        "queues": (*QUEUE_PLACE, "layout"),
     }
     sql = """
         SELECT dialect, namespace, queue, k.key, evidence, db, k.elements

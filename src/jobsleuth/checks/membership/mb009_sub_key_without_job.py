@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class SubKeyWithoutJob(Check):
@@ -39,26 +39,8 @@ class SubKeyWithoutJob(Check):
     heals = "no: nothing looks for them"
     dialects = ("bullmq",)
     needs = {
-        "keys": (
-            "evidence",
-            "db",
-            "key",
-            "expired",
-            "nbytes",
-            "dialect",
-            "namespace",
-            "queue",
-            "role",
-        ),
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "has_record",
-            "evidence",
-            "db",
-        ),
+        "keys": (*QUEUE_PLACE, "key", "expired", "nbytes", "role"),
+        "jobs": (*JOB_PLACE, "has_record"),
     }
     sql = """
         WITH endings(role, ending) AS (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class PauseFlagsDisagree(Check):
@@ -41,15 +41,7 @@ class PauseFlagsDisagree(Check):
     dialects = ("bullmq",)
     absence = True
     needs = {
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "layout",
-            "pause_flags",
-            "evidence",
-            "db",
-        ),
+        "queues": (*QUEUE_PLACE, "layout", "pause_flags"),
     }
     sql = """
         SELECT dialect, namespace, queue, evidence, db, layout, pause_flags,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class QueueWithoutSettings(Check):
@@ -38,24 +38,8 @@ class QueueWithoutSettings(Check):
     basis = "derived"
     dialects = ("bullmq",)
     needs = {
-        "keys": (
-            "evidence",
-            "db",
-            "expired",
-            "dialect",
-            "namespace",
-            "queue",
-            "role",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "layout",
-            "counts",
-            "evidence",
-            "db",
-        ),
+        "keys": (*QUEUE_PLACE, "expired", "role"),
+        "queues": (*QUEUE_PLACE, "layout", "counts"),
     }
     sql = """
         WITH peopled AS (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class RemnantOfRemovedQueue(Check):
@@ -41,25 +41,8 @@ class RemnantOfRemovedQueue(Check):
     heals = "no: but for counters with an expiry nothing removes them"
     basis = "derived"
     needs = {
-        "keys": (
-            "evidence",
-            "db",
-            "key",
-            "type",
-            "expired",
-            "dialect",
-            "namespace",
-            "queue",
-            "role",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "registered",
-            "evidence",
-            "db",
-        ),
+        "keys": (*QUEUE_PLACE, "key", "type", "expired", "role"),
+        "queues": (*QUEUE_PLACE, "registered"),
     }
     sql = """
         WITH roles AS MATERIALIZED (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class RecordUnderAnotherNamespace(Check):
@@ -42,24 +42,8 @@ class RecordUnderAnotherNamespace(Check):
     basis = "derived"
     dialects = ("bullmq",)
     needs = {
-        "keys": (
-            "evidence",
-            "db",
-            "key",
-            "type",
-            "expired",
-            "dialect",
-        ),
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "has_record",
-            "key",
-            "evidence",
-            "db",
-        ),
+        "keys": ("evidence", "db", "key", "type", "expired", "dialect"),
+        "jobs": (*JOB_PLACE, "has_record", "key"),
     }
     sql = """
         WITH lost AS MATERIALIZED (

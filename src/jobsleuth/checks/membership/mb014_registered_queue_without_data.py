@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class RegisteredQueueWithoutData(Check):
@@ -40,23 +40,8 @@ class RegisteredQueueWithoutData(Check):
     basis = "derived"
     dialects = ("asynq",)
     needs = {
-        "keys": (
-            "evidence",
-            "db",
-            "expired",
-            "dialect",
-            "namespace",
-            "queue",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "counts",
-            "registered",
-            "evidence",
-            "db",
-        ),
+        "keys": (*QUEUE_PLACE, "expired"),
+        "queues": (*QUEUE_PLACE, "counts", "registered"),
     }
     sql = """
         SELECT q.dialect, q.namespace, q.queue, q.evidence, q.db, 'possible' AS certainty

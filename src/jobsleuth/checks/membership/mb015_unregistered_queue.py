@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class UnregisteredQueue(Check):
@@ -40,24 +40,8 @@ class UnregisteredQueue(Check):
     basis = "derived"
     dialects = ("asynq",)
     needs = {
-        "keys": (
-            "evidence",
-            "db",
-            "expired",
-            "dialect",
-            "namespace",
-            "queue",
-            "role",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "counts",
-            "registered",
-            "evidence",
-            "db",
-        ),
+        "keys": (*QUEUE_PLACE, "expired", "role"),
+        "queues": (*QUEUE_PLACE, "counts", "registered"),
     }
     sql = """
         WITH peopled AS (

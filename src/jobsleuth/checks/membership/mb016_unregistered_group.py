@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, SOURCE, Check
 
 
 class UnregisteredGroup(Check):
@@ -40,27 +40,8 @@ class UnregisteredGroup(Check):
     basis = "derived"
     dialects = ("asynq",)
     needs = {
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "job_id",
-            "due_at",
-            "group",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "relations": (
-            "dialect",
-            "kind",
-            "source_namespace",
-            "source_queue",
-            "source_id",
-            "evidence",
-            "db",
-        ),
+        "membership": (*JOB_PLACE, "structure", "due_at", "group", "key"),
+        "relations": (*SOURCE, "dialect", "kind", "evidence", "db"),
     }
     sql = """
         WITH waiting AS MATERIALIZED (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class LeakedAggregationSet(Check):
@@ -38,25 +38,8 @@ class LeakedAggregationSet(Check):
     basis = "derived"
     dialects = ("asynq",)
     needs = {
-        "keys": (
-            "evidence",
-            "db",
-            "key",
-            "type",
-            "expired",
-            "elements",
-            "dialect",
-            "namespace",
-            "queue",
-            "role",
-        ),
-        "workers": (
-            "dialect",
-            "kind",
-            "worker_id",
-            "evidence",
-            "db",
-        ),
+        "keys": (*QUEUE_PLACE, "key", "type", "expired", "elements", "role"),
+        "workers": ("dialect", "kind", "worker_id", "evidence", "db"),
     }
     sql = """
         WITH sets AS (

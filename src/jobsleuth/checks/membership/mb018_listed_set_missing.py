@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class ListedSetMissing(Check):
@@ -39,17 +39,7 @@ class ListedSetMissing(Check):
     basis = "observed"
     dialects = ("asynq",)
     needs = {
-        "workers": (
-            "dialect",
-            "namespace",
-            "queue",
-            "kind",
-            "worker_id",
-            "valid_until",
-            "details",
-            "evidence",
-            "db",
-        ),
+        "workers": (*QUEUE_PLACE, "kind", "worker_id", "valid_until", "details"),
     }
     sql = """
         SELECT dialect, namespace, queue, worker_id AS key, evidence, db, valid_until

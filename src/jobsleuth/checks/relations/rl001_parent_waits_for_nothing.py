@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, TARGET, Check
 
 
 class ParentWaitsForNothing(Check):
@@ -41,35 +41,9 @@ class ParentWaitsForNothing(Check):
     basis = "observed"
     dialects = ("bullmq",)
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "has_record",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "job_id",
-            "evidence",
-            "db",
-        ),
-        "relations": (
-            "dialect",
-            "kind",
-            "via",
-            "target_namespace",
-            "target_queue",
-            "target_id",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "has_record", "key"),
+        "membership": (*JOB_PLACE, "structure"),
+        "relations": (*TARGET, "dialect", "kind", "via", "evidence", "db"),
     }
     sql = """
         WITH parents AS MATERIALIZED (

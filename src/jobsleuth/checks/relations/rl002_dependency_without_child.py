@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, SOURCE, TARGET, Check
 
 
 class DependencyWithoutChild(Check):
@@ -41,38 +41,9 @@ class DependencyWithoutChild(Check):
     heals = "no: a child that does not exist cannot end"
     dialects = ("bullmq",)
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "has_record",
-            "evidence",
-            "db",
-        ),
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "job_id",
-            "evidence",
-            "db",
-        ),
-        "relations": (
-            "dialect",
-            "kind",
-            "via",
-            "source_namespace",
-            "source_queue",
-            "source_id",
-            "target_namespace",
-            "target_queue",
-            "target_id",
-            "key",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "has_record"),
+        "membership": (*JOB_PLACE, "structure"),
+        "relations": (*SOURCE, *TARGET, "dialect", "kind", "via", "key", "evidence", "db"),
     }
     sql = """
         WITH links AS MATERIALIZED (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, SOURCE, TARGET, Check
 
 
 class DependencyOnCompletedChild(Check):
@@ -40,29 +40,8 @@ class DependencyOnCompletedChild(Check):
     dialects = ("bullmq",)
     absence = False
     needs = {
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "job_id",
-            "evidence",
-            "db",
-        ),
-        "relations": (
-            "dialect",
-            "kind",
-            "via",
-            "source_namespace",
-            "source_queue",
-            "source_id",
-            "target_namespace",
-            "target_queue",
-            "target_id",
-            "key",
-            "evidence",
-            "db",
-        ),
+        "membership": (*JOB_PLACE, "structure"),
+        "relations": (*SOURCE, *TARGET, "dialect", "kind", "via", "key", "evidence", "db"),
     }
     sql = """
         WITH links AS MATERIALIZED (

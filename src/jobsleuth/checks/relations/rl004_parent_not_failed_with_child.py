@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, TARGET, Check
 
 
 class ParentNotFailedWithChild(Check):
@@ -41,36 +41,9 @@ class ParentNotFailedWithChild(Check):
     dialects = ("bullmq",)
     absence = False
     needs = {
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "job_id",
-            "evidence",
-            "db",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "library_version",
-            "evidence",
-            "db",
-        ),
-        "relations": (
-            "dialect",
-            "kind",
-            "via",
-            "source_queue",
-            "source_id",
-            "target_namespace",
-            "target_queue",
-            "target_id",
-            "key",
-            "evidence",
-            "db",
-        ),
+        "membership": (*JOB_PLACE, "structure"),
+        "queues": (*QUEUE_PLACE, "library_version"),
+        "relations": (*TARGET, "dialect", "kind", "via", "source_queue", "source_id", "key", "evidence", "db"),
     }
     sql = """
         WITH blamed AS MATERIALIZED (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, SOURCE, TARGET, Check
 
 
 class ChildUnknownToParent(Check):
@@ -39,33 +39,9 @@ class ChildUnknownToParent(Check):
     heals = "no: a child is listed when it is added or retried, not later"
     dialects = ("bullmq",)
     needs = {
-        "jobs": (
-            "state",
-            "has_record",
-            "key",
-        ),
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "job_id",
-            "evidence",
-            "db",
-        ),
-        "relations": (
-            "dialect",
-            "kind",
-            "via",
-            "source_namespace",
-            "source_queue",
-            "source_id",
-            "target_namespace",
-            "target_queue",
-            "target_id",
-            "evidence",
-            "db",
-        ),
+        "jobs": ("state", "has_record", "key"),
+        "membership": (*JOB_PLACE, "structure"),
+        "relations": (*SOURCE, *TARGET, "dialect", "kind", "via", "evidence", "db"),
     }
     sql = """
         WITH parents AS MATERIALIZED (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, SOURCE, TARGET, Check
 
 
 class ChildWithoutParent(Check):
@@ -41,30 +41,8 @@ class ChildWithoutParent(Check):
     heals = "no: a parent that is gone does not come back"
     dialects = ("bullmq",)
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "state",
-            "has_record",
-            "evidence",
-            "db",
-        ),
-        "relations": (
-            "dialect",
-            "kind",
-            "via",
-            "source_namespace",
-            "source_queue",
-            "source_id",
-            "target_namespace",
-            "target_queue",
-            "target_id",
-            "key",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "state", "has_record"),
+        "relations": (*SOURCE, *TARGET, "dialect", "kind", "via", "key", "evidence", "db"),
     }
     sql = """
         WITH links AS MATERIALIZED (

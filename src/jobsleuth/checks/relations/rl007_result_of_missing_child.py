@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, SOURCE, TARGET, Check
 
 
 class ResultOfMissingChild(Check):
@@ -39,28 +39,8 @@ class ResultOfMissingChild(Check):
     opt_in = True
     dialects = ("bullmq",)
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "has_record",
-            "evidence",
-            "db",
-        ),
-        "relations": (
-            "dialect",
-            "kind",
-            "via",
-            "source_namespace",
-            "source_queue",
-            "source_id",
-            "target_namespace",
-            "target_queue",
-            "target_id",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "has_record"),
+        "relations": (*SOURCE, *TARGET, "dialect", "kind", "via", "evidence", "db"),
     }
     sql = """
         WITH links AS MATERIALIZED (

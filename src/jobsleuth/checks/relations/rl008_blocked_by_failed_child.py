@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, SOURCE, TARGET, Check
 
 
 class BlockedByFailedChild(Check):
@@ -41,29 +41,8 @@ class BlockedByFailedChild(Check):
     dialects = ("bullmq",)
     absence = False
     needs = {
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "job_id",
-            "due_at",
-            "evidence",
-            "db",
-        ),
-        "relations": (
-            "dialect",
-            "kind",
-            "via",
-            "source_namespace",
-            "source_queue",
-            "source_id",
-            "target_namespace",
-            "target_queue",
-            "target_id",
-            "evidence",
-            "db",
-        ),
+        "membership": (*JOB_PLACE, "structure", "due_at"),
+        "relations": (*SOURCE, *TARGET, "dialect", "kind", "via", "evidence", "db"),
     }
     sql = """
         WITH parents AS MATERIALIZED (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, SOURCE, TARGET, Check
 
 
 class ParentWaitsOnHeldQueue(Check):
@@ -42,37 +42,9 @@ class ParentWaitsOnHeldQueue(Check):
     parameters = {"long_limit_ms": 3_600_000}
     absence = False
     needs = {
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "job_id",
-            "evidence",
-            "db",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "paused",
-            "limits",
-            "evidence",
-            "db",
-        ),
-        "relations": (
-            "dialect",
-            "kind",
-            "via",
-            "source_namespace",
-            "source_queue",
-            "source_id",
-            "target_namespace",
-            "target_queue",
-            "target_id",
-            "evidence",
-            "db",
-        ),
+        "membership": (*JOB_PLACE, "structure"),
+        "queues": (*QUEUE_PLACE, "paused", "limits"),
+        "relations": (*SOURCE, *TARGET, "dialect", "kind", "via", "evidence", "db"),
     }
     sql = """
         WITH held AS (

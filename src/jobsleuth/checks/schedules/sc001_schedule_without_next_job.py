@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class ScheduleWithoutNextJob(Check):
@@ -47,45 +47,10 @@ class ScheduleWithoutNextJob(Check):
     needs_time = True
     parameters = {"chain_slack_ms": 30_000}
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "state",
-            "has_record",
-            "finished_at",
-            "evidence",
-            "db",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "layout",
-            "library_version",
-            "last_activity_at",
-            "evidence",
-            "db",
-        ),
-        "schedules": (
-            "dialect",
-            "namespace",
-            "queue",
-            "schedule_id",
-            "spec",
-            "next_at",
-            "job_id",
-            "details",
-            "has_record",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "jobs": (*JOB_PLACE, "state", "has_record", "finished_at"),
+        "queues": (*QUEUE_PLACE, "layout", "library_version", "last_activity_at"),
+        "schedules": (*JOB_PLACE, "schedule_id", "spec", "next_at", "details", "has_record", "key"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         WITH members AS MATERIALIZED (

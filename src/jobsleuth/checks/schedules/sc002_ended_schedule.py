@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class EndedSchedule(Check):
@@ -42,22 +42,8 @@ class EndedSchedule(Check):
     needs_time = True
     absence = False
     needs = {
-        "schedules": (
-            "dialect",
-            "namespace",
-            "queue",
-            "schedule_id",
-            "next_at",
-            "details",
-            "has_record",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "schedules": (*QUEUE_PLACE, "schedule_id", "next_at", "details", "has_record", "key"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         WITH members AS (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class ScheduleWithoutDefinition(Check):
@@ -41,26 +41,8 @@ class ScheduleWithoutDefinition(Check):
     heals = "no: 6.x deletes the entry when somebody lists the schedules"
     dialects = ("bullmq",)
     needs = {
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "layout",
-            "library_version",
-            "evidence",
-            "db",
-        ),
-        "schedules": (
-            "dialect",
-            "namespace",
-            "queue",
-            "schedule_id",
-            "next_at",
-            "has_record",
-            "key",
-            "evidence",
-            "db",
-        ),
+        "queues": (*QUEUE_PLACE, "layout", "library_version"),
+        "schedules": (*QUEUE_PLACE, "schedule_id", "next_at", "has_record", "key"),
     }
     sql = """
         SELECT s.dialect, s.namespace, s.queue, s.key, s.evidence, s.db, s.schedule_id, s.next_at,

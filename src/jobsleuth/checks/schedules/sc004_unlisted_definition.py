@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class UnlistedDefinition(Check):
@@ -37,19 +37,7 @@ class UnlistedDefinition(Check):
     heals = "no: nothing reads a definition that is not listed"
     dialects = ("bullmq",)
     needs = {
-        "schedules": (
-            "dialect",
-            "namespace",
-            "queue",
-            "schedule_id",
-            "spec",
-            "next_at",
-            "job_id",
-            "has_record",
-            "key",
-            "evidence",
-            "db",
-        ),
+        "schedules": (*JOB_PLACE, "schedule_id", "spec", "next_at", "has_record", "key"),
     }
     sql = """
         SELECT dialect, namespace, queue, key, evidence, db, schedule_id, spec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class SeveralNextJobs(Check):
@@ -41,16 +41,7 @@ class SeveralNextJobs(Check):
     dialects = ("bullmq",)
     absence = False
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "state",
-            "schedule_id",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "state", "schedule_id"),
         "schedules": ("job_id",),
     }
     sql = """

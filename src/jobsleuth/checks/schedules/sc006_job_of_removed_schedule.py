@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class JobOfRemovedSchedule(Check):
@@ -40,26 +40,8 @@ class JobOfRemovedSchedule(Check):
     basis = "derived"
     dialects = ("bullmq",)
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "state",
-            "has_record",
-            "schedule_id",
-            "evidence",
-            "db",
-        ),
-        "schedules": (
-            "dialect",
-            "namespace",
-            "queue",
-            "schedule_id",
-            "next_at",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "state", "has_record", "schedule_id"),
+        "schedules": (*QUEUE_PLACE, "schedule_id", "next_at"),
     }
     sql = """
         WITH pending AS MATERIALIZED (

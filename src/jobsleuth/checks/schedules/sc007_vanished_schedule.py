@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class VanishedSchedule(Check):
@@ -41,26 +41,8 @@ class VanishedSchedule(Check):
     dialects = ("bullmq",)
     parameters = {"least_runs": 3}
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "state",
-            "has_record",
-            "finished_at",
-            "schedule_id",
-            "evidence",
-            "db",
-        ),
-        "schedules": (
-            "dialect",
-            "namespace",
-            "queue",
-            "schedule_id",
-            "next_at",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*QUEUE_PLACE, "state", "has_record", "finished_at", "schedule_id"),
+        "schedules": (*QUEUE_PLACE, "schedule_id", "next_at"),
     }
     sql = """
         WITH runs AS MATERIALIZED (

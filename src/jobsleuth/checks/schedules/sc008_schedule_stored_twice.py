@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class ScheduleStoredTwice(Check):
@@ -41,18 +41,7 @@ class ScheduleStoredTwice(Check):
     dialects = ("bullmq",)
     absence = False
     needs = {
-        "schedules": (
-            "dialect",
-            "namespace",
-            "queue",
-            "schedule_id",
-            "spec",
-            "next_at",
-            "details",
-            "has_record",
-            "evidence",
-            "db",
-        ),
+        "schedules": (*QUEUE_PLACE, "schedule_id", "spec", "next_at", "details", "has_record"),
     }
     sql = """
         WITH old AS (

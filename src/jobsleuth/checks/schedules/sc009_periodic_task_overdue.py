@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class PeriodicTaskOverdue(Check):
@@ -41,23 +41,8 @@ class PeriodicTaskOverdue(Check):
     parameters = {"late_after_ms": 60_000}
     absence = False
     needs = {
-        "schedules": (
-            "dialect",
-            "namespace",
-            "queue",
-            "schedule_id",
-            "spec",
-            "next_at",
-            "details",
-            "has_record",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "schedules": (*QUEUE_PLACE, "schedule_id", "spec", "next_at", "details", "has_record", "key"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         SELECT s.dialect, s.namespace, s.queue, s.key, s.evidence, s.db, s.schedule_id, s.spec, s.next_at,

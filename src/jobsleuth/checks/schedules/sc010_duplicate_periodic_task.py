@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class DuplicatePeriodicTask(Check):
@@ -39,17 +39,7 @@ class DuplicatePeriodicTask(Check):
     dialects = ("asynq",)
     absence = False
     needs = {
-        "schedules": (
-            "dialect",
-            "namespace",
-            "queue",
-            "spec",
-            "details",
-            "has_record",
-            "key",
-            "evidence",
-            "db",
-        ),
+        "schedules": (*QUEUE_PLACE, "spec", "details", "has_record", "key"),
     }
     sql = """
         WITH entries AS (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class PeriodicTaskBlockedByItsTwin(Check):
@@ -40,17 +40,7 @@ class PeriodicTaskBlockedByItsTwin(Check):
     absence = False
     needs = {
         "jobs": ("state",),
-        "schedules": (
-            "dialect",
-            "namespace",
-            "queue",
-            "spec",
-            "details",
-            "has_record",
-            "key",
-            "evidence",
-            "db",
-        ),
+        "schedules": (*QUEUE_PLACE, "spec", "details", "has_record", "key"),
     }
     sql = """
         WITH fixed AS (

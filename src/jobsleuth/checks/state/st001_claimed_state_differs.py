@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class ClaimedStateDiffers(Check):
@@ -44,11 +44,9 @@ class ClaimedStateDiffers(Check):
     dialects = ("asynq",)
     absence = False
     needs = {
-        "jobs": (
-            "dialect", "namespace", "queue", "job_id", "key", "has_record", "state", "claimed_state", "evidence", "db",
-        ),
-        "membership": ("dialect", "namespace", "queue", "job_id", "structure", "decides_state", "evidence", "db"),
-    }  # fmt: skip
+        "jobs": (*JOB_PLACE, "key", "has_record", "state", "claimed_state"),
+        "membership": (*JOB_PLACE, "structure", "decides_state"),
+    }
     sql = """
         WITH differing AS (
             SELECT dialect, namespace, queue, job_id, key, state, claimed_state, evidence, db

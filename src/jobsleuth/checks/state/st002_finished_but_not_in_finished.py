@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class FinishedButNotInFinished(Check):
@@ -41,27 +41,8 @@ class FinishedButNotInFinished(Check):
     dialects = ("bullmq",)
     absence = False
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "state",
-            "record_complete",
-            "finished_at",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "layout",
-            "library_version",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "state", "record_complete", "finished_at", "key"),
+        "queues": (*QUEUE_PLACE, "layout", "library_version"),
     }
     sql = """
         SELECT dialect, namespace, queue, j.job_id, j.key, evidence, db, j.state, j.finished_at,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class DeferredFailureOnFinished(Check):
@@ -40,17 +40,7 @@ class DeferredFailureOnFinished(Check):
     dialects = ("bullmq",)
     absence = False
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "state",
-            "deferred_failure",
-            "key",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "state", "deferred_failure", "key"),
     }
     sql = """
         SELECT dialect, namespace, queue, job_id, key, evidence, db, state, deferred_failure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class PriorityOrDelayWithoutEffect(Check):
@@ -41,25 +41,8 @@ class PriorityOrDelayWithoutEffect(Check):
     dialects = ("bullmq",)
     absence = False
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "state",
-            "priority",
-            "delay_ms",
-            "evidence",
-            "db",
-        ),
-        "queues": (
-            "dialect",
-            "namespace",
-            "queue",
-            "layout",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "state", "priority", "delay_ms"),
+        "queues": (*QUEUE_PLACE, "layout"),
     }
     sql = """
         SELECT dialect, namespace, queue, evidence, db, j.prioritized, j.delayed, j.example,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class FailedByHousekeeping(Check):
@@ -41,19 +41,7 @@ class FailedByHousekeeping(Check):
     basis = "inferred"
     absence = False
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "state",
-            "finished_at",
-            "last_failed_at",
-            "error",
-            "key",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "state", "finished_at", "last_failed_at", "error", "key"),
     }
     sql = """
         WITH failed AS (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class TaskInAnotherGroup(Check):
@@ -39,28 +39,8 @@ class TaskInAnotherGroup(Check):
     dialects = ("asynq",)
     absence = False
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "has_record",
-            "group",
-            "key",
-            "evidence",
-            "db",
-            "rest",
-        ),
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "job_id",
-            "group",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "has_record", "group", "key", "rest"),
+        "membership": (*JOB_PLACE, "structure", "group"),
     }
     sql = """
         WITH grouped AS MATERIALIZED (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class PendingEntryRemoved(Check):
@@ -42,12 +42,9 @@ class PendingEntryRemoved(Check):
     dialects = ("streams",)
     parameters = {"silent_after_ms": 300_000}
     needs = {
-        "jobs": (
-            "dialect", "namespace", "queue", "job_id", "state", "has_record", "started_at", "attempts", "worker_name",
-            "key", "evidence", "db",
-        ),
+        "jobs": (*JOB_PLACE, "state", "has_record", "started_at", "attempts", "worker_name", "key"),
         "evidence": ("evidence", "as_of_ms"),
-    }  # fmt: skip
+    }
     sql = """
         SELECT j.dialect, j.namespace, j.queue, j.job_id, j.key, j.evidence, j.db, j.worker_name, j.attempts,
             j.started_at,

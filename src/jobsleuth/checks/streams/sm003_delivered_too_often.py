@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class DeliveredTooOften(Check):
@@ -40,11 +40,8 @@ class DeliveredTooOften(Check):
     dialects = ("streams",)
     parameters = {"deliveries": 5}
     needs = {
-        "jobs": (
-            "dialect", "namespace", "queue", "job_id", "state", "started_at", "attempts", "worker_name", "key",
-            "evidence", "db",
-        ),
-    }  # fmt: skip
+        "jobs": (*JOB_PLACE, "state", "started_at", "attempts", "worker_name", "key"),
+    }
     sql = """
         SELECT dialect, namespace, queue, job_id, key, evidence, db, worker_name, attempts, started_at,
             count_text(attempts, 'time') AS _times

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class SilentConsumerHoldsEntries(Check):
@@ -43,12 +43,9 @@ class SilentConsumerHoldsEntries(Check):
     dialects = ("streams",)
     parameters = {"silent_after_ms": 300_000}
     needs = {
-        "workers": (
-            "dialect", "namespace", "queue", "kind", "worker_id", "seen_at", "active_at", "holds", "key", "evidence",
-            "db",
-        ),
+        "workers": (*QUEUE_PLACE, "kind", "worker_id", "seen_at", "active_at", "holds", "key"),
         "evidence": ("evidence", "as_of_ms"),
-    }  # fmt: skip
+    }
     sql = """
         SELECT w.dialect, w.namespace, w.queue, w.key, w.evidence, w.db, w.worker_id, w.holds, w.seen_at, w.active_at,
             e.as_of_ms - epoch_ms(w.seen_at) AS silent_ms, w.seen_at AS since_from, w.worker_id AS _same,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class LeakedConsumers(Check):
@@ -42,11 +42,9 @@ class LeakedConsumers(Check):
     dialects = ("streams",)
     parameters = {"leaked_consumers": 10, "leaked_after_ms": 86_400_000}
     needs = {
-        "workers": (
-            "dialect", "namespace", "queue", "kind", "worker_id", "seen_at", "holds", "key", "evidence", "db",
-        ),
+        "workers": (*QUEUE_PLACE, "kind", "worker_id", "seen_at", "holds", "key"),
         "evidence": ("evidence", "as_of_ms"),
-    }  # fmt: skip
+    }
     sql = """
         SELECT w.dialect, w.namespace, w.queue, w.key, w.evidence, w.db, count(*) AS consumers,
             min(w.worker_id) AS example, max(w.seen_at) AS last_seen, count_text(count(*), 'consumer') AS _consumers

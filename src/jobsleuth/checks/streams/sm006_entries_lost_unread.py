@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class EntriesLostUnread(Check):
@@ -45,7 +45,9 @@ class EntriesLostUnread(Check):
     basis = "derived"
     heals = "no: what was removed is gone"
     dialects = ("streams",)
-    needs = {"queues": ("dialect", "namespace", "queue", "counters", "evidence", "db")}
+    needs = {
+        "queues": (*QUEUE_PLACE, "counters"),
+    }
     sql = """
         SELECT *, CASE WHEN lost IS NOT NULL THEN 'error' WHEN existed THEN 'warning' ELSE 'info' END AS severity,
             CASE WHEN lost IS NULL THEN 'possible' ELSE 'certain' END AS certainty, namespace AS key,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class GroupBeyondEnd(Check):
@@ -38,7 +38,9 @@ class GroupBeyondEnd(Check):
     impact = "are not given new entries until ids pass theirs"
     heals = "only when new ids grow past the group's"
     dialects = ("streams",)
-    needs = {"queues": ("dialect", "namespace", "queue", "counters", "evidence", "db")}
+    needs = {
+        "queues": (*QUEUE_PLACE, "counters"),
+    }
     sql = """
         SELECT dialect, namespace, queue, evidence, db, namespace AS key, counters['length'] AS length,
             counters['entries_added'] AS entries_added

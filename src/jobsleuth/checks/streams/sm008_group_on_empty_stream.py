@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import QUEUE_PLACE, Check
 
 
 class GroupOnEmptyStream(Check):
@@ -39,7 +39,9 @@ class GroupOnEmptyStream(Check):
     impact = "wait on a stream that has nothing for them"
     moving = False
     dialects = ("streams",)
-    needs = {"queues": ("dialect", "namespace", "queue", "counters", "evidence", "db")}
+    needs = {
+        "queues": (*QUEUE_PLACE, "counters"),
+    }
     sql = """
         SELECT *, namespace AS key, CASE WHEN afresh THEN 'warning' ELSE 'info' END AS severity,
             CASE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, SOURCE, TARGET, Check
 
 
 class DeduplicationKeyWithoutJob(Check):
@@ -39,14 +39,11 @@ class DeduplicationKeyWithoutJob(Check):
     heals = "no: before 6.3.10 nothing looks whether the owner lives"
     dialects = ("bullmq",)
     needs = {
-        "relations": (
-            "dialect", "kind", "source_namespace", "source_queue", "source_id", "target_namespace", "target_queue",
-            "target_id", "valid_until", "key", "evidence", "db",
-        ),
-        "jobs": ("dialect", "namespace", "queue", "job_id", "has_record", "evidence", "db"),
-        "queues": ("dialect", "namespace", "queue", "library_version", "evidence", "db"),
+        "relations": (*SOURCE, *TARGET, "dialect", "kind", "valid_until", "key", "evidence", "db"),
+        "jobs": (*JOB_PLACE, "has_record"),
+        "queues": (*QUEUE_PLACE, "library_version"),
         "evidence": ("evidence", "as_of_ms"),
-    }  # fmt: skip
+    }
     sql = """
         WITH claims AS MATERIALIZED (
             SELECT r.dialect, r.source_namespace, r.source_queue, r.source_id, r.target_namespace AS namespace,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, TARGET, Check
 
 
 class KeyHeldByFinishedJob(Check):
@@ -41,31 +41,9 @@ class KeyHeldByFinishedJob(Check):
     needs_time = True
     absence = False
     needs = {
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "job_id",
-            "evidence",
-            "db",
-        ),
-        "relations": (
-            "dialect",
-            "kind",
-            "source_id",
-            "target_namespace",
-            "target_queue",
-            "target_id",
-            "valid_until",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "membership": (*JOB_PLACE, "structure"),
+        "relations": (*TARGET, "dialect", "kind", "source_id", "valid_until", "key", "evidence", "db"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         WITH claims AS MATERIALIZED (

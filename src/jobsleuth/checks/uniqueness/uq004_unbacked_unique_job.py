@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, SOURCE, Check
 
 
 class UnbackedUniqueJob(Check):
@@ -39,30 +39,9 @@ class UnbackedUniqueJob(Check):
     opt_in = True
     needs_time = True
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "state",
-            "deduplication_id",
-            "evidence",
-            "db",
-        ),
-        "relations": (
-            "dialect",
-            "kind",
-            "source_namespace",
-            "source_queue",
-            "source_id",
-            "valid_until",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "jobs": (*JOB_PLACE, "state", "deduplication_id"),
+        "relations": (*SOURCE, "dialect", "kind", "valid_until", "evidence", "db"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         WITH claims AS MATERIALIZED (

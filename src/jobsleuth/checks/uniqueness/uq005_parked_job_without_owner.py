@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, SOURCE, Check
 
 
 class ParkedJobWithoutOwner(Check):
@@ -40,35 +40,9 @@ class ParkedJobWithoutOwner(Check):
     basis = "derived"
     dialects = ("bullmq",)
     needs = {
-        "keys": (
-            "evidence",
-            "db",
-            "key",
-            "expired",
-            "dialect",
-            "namespace",
-            "queue",
-            "role",
-        ),
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "job_id",
-            "evidence",
-            "db",
-        ),
-        "relations": (
-            "dialect",
-            "kind",
-            "source_namespace",
-            "source_queue",
-            "source_id",
-            "target_id",
-            "evidence",
-            "db",
-        ),
+        "keys": (*QUEUE_PLACE, "key", "expired", "role"),
+        "membership": (*JOB_PLACE, "structure"),
+        "relations": (*SOURCE, "dialect", "kind", "target_id", "evidence", "db"),
     }
     sql = """
         WITH parked AS MATERIALIZED (

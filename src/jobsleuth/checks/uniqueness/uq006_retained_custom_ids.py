@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class RetainedCustomIds(Check):
@@ -43,16 +43,7 @@ class RetainedCustomIds(Check):
     dialects = ("bullmq",)
     absence = False
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "state",
-            "has_record",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "state", "has_record"),
     }
     sql = """
         SELECT dialect, namespace, queue, evidence, db, state, count(*) AS jobs, min(job_id) AS example, state AS _same,

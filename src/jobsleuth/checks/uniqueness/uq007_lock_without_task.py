@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, TARGET, Check
 
 
 class LockWithoutTask(Check):
@@ -41,30 +41,9 @@ class LockWithoutTask(Check):
     needs_time = True
     parameters = {"long_lock_ms": 86_400_000}
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "has_record",
-            "evidence",
-            "db",
-        ),
-        "relations": (
-            "dialect",
-            "kind",
-            "target_namespace",
-            "target_queue",
-            "target_id",
-            "valid_until",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "jobs": (*JOB_PLACE, "has_record"),
+        "relations": (*TARGET, "dialect", "kind", "valid_until", "key", "evidence", "db"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         WITH locks AS MATERIALIZED (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import TARGET, Check
 
 
 class LockOnForeignTask(Check):
@@ -42,27 +42,9 @@ class LockOnForeignTask(Check):
     needs_time = True
     absence = False
     needs = {
-        "jobs": (
-            "has_record",
-            "record_complete",
-            "deduplication_id",
-            "decode_error",
-        ),
-        "relations": (
-            "dialect",
-            "kind",
-            "target_namespace",
-            "target_queue",
-            "target_id",
-            "valid_until",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "jobs": ("has_record", "record_complete", "deduplication_id", "decode_error"),
+        "relations": (*TARGET, "dialect", "kind", "valid_until", "key", "evidence", "db"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         WITH locks AS MATERIALIZED (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, TARGET, Check
 
 
 class LockHeldByArchivedTask(Check):
@@ -41,31 +41,9 @@ class LockHeldByArchivedTask(Check):
     needs_time = True
     absence = False
     needs = {
-        "membership": (
-            "dialect",
-            "namespace",
-            "queue",
-            "structure",
-            "job_id",
-            "due_at",
-            "evidence",
-            "db",
-        ),
-        "relations": (
-            "dialect",
-            "kind",
-            "target_namespace",
-            "target_queue",
-            "target_id",
-            "valid_until",
-            "key",
-            "evidence",
-            "db",
-        ),
-        "evidence": (
-            "evidence",
-            "as_of_ms",
-        ),
+        "membership": (*JOB_PLACE, "structure", "due_at"),
+        "relations": (*TARGET, "dialect", "kind", "valid_until", "key", "evidence", "db"),
+        "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
         WITH locks AS MATERIALIZED (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class UniqueTasksCoexist(Check):
@@ -39,16 +39,7 @@ class UniqueTasksCoexist(Check):
     dialects = ("asynq",)
     absence = False
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "state",
-            "deduplication_id",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "state", "deduplication_id"),
     }
     sql = """
         SELECT dialect, namespace, queue, evidence, db, deduplication_id AS key, count(*) AS tasks,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class LockNameDiffers(Check):
@@ -40,20 +40,7 @@ class LockNameDiffers(Check):
     moving = False
     dialects = ("asynq",)
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "state",
-            "name",
-            "payload",
-            "payload_bytes",
-            "deduplication_id",
-            "decode_error",
-            "evidence",
-            "db",
-        ),
+        "jobs": (*JOB_PLACE, "state", "name", "payload", "payload_bytes", "deduplication_id", "decode_error"),
     }
     sql = """
         WITH unique_tasks AS (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import Check
+from jobsleuth.checks.base import JOB_PLACE, Check
 
 
 class LockDiffersInRecord(Check):
@@ -39,19 +39,7 @@ class LockDiffersInRecord(Check):
     moving = False
     dialects = ("asynq",)
     needs = {
-        "jobs": (
-            "dialect",
-            "namespace",
-            "queue",
-            "job_id",
-            "has_record",
-            "deduplication_id",
-            "group",
-            "key",
-            "evidence",
-            "db",
-            "rest",
-        ),
+        "jobs": (*JOB_PLACE, "has_record", "deduplication_id", "group", "key", "rest"),
     }
     sql = """
         WITH tasks AS (
