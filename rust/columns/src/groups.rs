@@ -213,10 +213,6 @@ impl Sink for StreamGroups {
         self.groups = 0;
     }
 
-    fn end(&mut self) -> formats::Result<()> {
-        Ok(())
-    }
-
     fn take(&mut self) -> Result<Option<RecordBatch>> {
         if self.rows == 0 {
             return Ok(None);

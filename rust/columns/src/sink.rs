@@ -19,7 +19,9 @@ pub(crate) trait Sink: Visitor + Send {
     fn begin(&mut self, row: i64);
 
     /// The value has been handed over.
-    fn end(&mut self) -> formats::Result<()>;
+    fn end(&mut self) -> formats::Result<()> {
+        Ok(())
+    }
 
     /// A row whose key is of a kind that is not wanted.
     fn pass(&mut self, _row: i64) -> formats::Result<()> {

@@ -70,10 +70,6 @@ impl Sink for Strings {
         self.current = row;
     }
 
-    fn end(&mut self) -> formats::Result<()> {
-        Ok(())
-    }
-
     fn take(&mut self) -> Result<Option<RecordBatch>> {
         if self.rows == 0 {
             return Ok(None);

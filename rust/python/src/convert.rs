@@ -1,6 +1,7 @@
 //! Other evidence, written as a snapshot for the run.
 
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -84,17 +85,35 @@ pub fn convert_ndjson(
     max_spool_bytes: u64,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Conversion> {
+    let reading = Reading { salvage, max_value_bytes };
+    converted(py, &path, &spool, max_spool_bytes, progress.as_ref(), |file, writer, report| {
+        let export = read_ndjson(file, writer, reading, report)?;
+        Ok(Conversion { info: facts(&export).to_string(), ledger: export.ledger.closed() })
+    })
+}
+
+/// Has `read` read the file `path` and write a snapshot to the file `spool`.
+fn converted<R>(
+    py: Python<'_>,
+    path: &Path,
+    spool: &Path,
+    max_spool_bytes: u64,
+    progress: Option<&Py<PyAny>>,
+    read: R,
+) -> PyResult<Conversion>
+where
+    R: FnOnce(&File, &mut Writer<&File>, &mut dyn FnMut(u64, u64) -> io::Result<()>) -> formats::Result<Conversion>
+        + Send,
+{
     let mut raised = None;
     let outcome = py.detach(|| {
         let file = File::open(path).map_err(not_opened)?;
-        let mut report = relay(&mut raised, progress.as_ref());
-        let to = open_spool(&spool)?;
+        let mut report = relay(&mut raised, progress);
+        let to = open_spool(spool)?;
         let mut writer = Writer::new(&to, RDB_VERSION, max_spool_bytes);
-        let reading = Reading { salvage, max_value_bytes };
-        let export = read_ndjson(&file, &mut writer, reading, &mut report).map_err(|error| fault(&error))?;
+        let made = read(&file, &mut writer, &mut report).map_err(|error| fault(&error))?;
         close_spool(writer)?;
-        let info = facts(&export).to_string();
-        Ok(Conversion { info, ledger: export.ledger.closed() })
+        Ok(made)
     });
     match raised {
         Some(error) => Err(error),
@@ -136,16 +155,9 @@ pub fn convert_foreign(
         "bare" => Layout::Bare,
         _ => return Err(PyValueError::new_err(format!("no layout: {layout}"))),
     };
-    let mut raised = None;
-    let outcome = py.detach(|| {
-        let file = File::open(path).map_err(not_opened)?;
-        let mut report = relay(&mut raised, progress.as_ref());
-        let to = open_spool(&spool)?;
-        let mut writer = Writer::new(&to, RDB_VERSION, max_spool_bytes);
-        let reading = Reading { salvage, max_value_bytes };
-        let export = read_foreign(&file, &mut writer, layout, reading, &mut report);
-        let export = export.map_err(|error| fault(&error))?;
-        close_spool(writer)?;
+    let reading = Reading { salvage, max_value_bytes };
+    converted(py, &path, &spool, max_spool_bytes, progress.as_ref(), |file, writer, report| {
+        let export = read_foreign(file, writer, layout, reading, report)?;
         let info = json!({
             "tool": export.tool.as_str(),
             "started_at_ms": export.seen_ms.map(|(first, _)| first),
@@ -160,11 +172,7 @@ pub fn convert_foreign(
             "fault": ended_by(export.fault.as_ref(), export.cut_short_at),
         });
         Ok(Conversion { info: info.to_string(), ledger: export.ledger.closed() })
-    });
-    match raised {
-        Some(error) => Err(error),
-        None => outcome,
-    }
+    })
 }
 
 /// What ended the reading of an export before its end.

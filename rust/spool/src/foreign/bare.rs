@@ -17,9 +17,7 @@ impl<W: Write + Seek, I: Input> Export<'_, '_, W, I> {
         self.json.expect(b'{', "an object is wanted here")?;
         let mut first = true;
         while self.json.more(&mut first, b'}')? {
-            self.tell_progress()?;
-            self.json.peek()?;
-            self.start = self.json.input.offset();
+            self.next_key()?;
             let key = self.unescaped()?;
             self.json.expect(b':', "a colon is missing")?;
             match self.json.token()? {

@@ -163,12 +163,15 @@ impl<W: Write + Seek, I: Input> Export<'_, '_, W, I> {
         Ok(())
     }
 
-    fn tell_progress(&mut self) -> Result<()> {
+    /// A key begins behind the blanks that come now.
+    fn next_key(&mut self) -> Result<()> {
         let at = self.json.input.offset();
         if at >= self.next_report {
             self.next_report = at.saturating_add(STEP);
             (self.progress)(at, self.total)?;
         }
+        self.json.peek()?;
+        self.start = self.json.input.offset();
         Ok(())
     }
 

@@ -28,9 +28,7 @@ struct Record {
 
 impl<W: Write + Seek, I: Input> Export<'_, '_, W, I> {
     pub(super) fn record(&mut self) -> Result<()> {
-        self.tell_progress()?;
-        self.json.peek()?;
-        self.start = self.json.input.offset();
+        self.next_key()?;
         self.json.expect(b'{', "an object is wanted here")?;
         let record = self.members(Record::default())?;
         self.keep(record)
@@ -41,9 +39,7 @@ impl<W: Write + Seek, I: Input> Export<'_, '_, W, I> {
         self.json.expect(b'{', "an object is wanted here")?;
         let mut first = true;
         while self.json.more(&mut first, b'}')? {
-            self.tell_progress()?;
-            self.json.peek()?;
-            self.start = self.json.input.offset();
+            self.next_key()?;
             let mut key = Vec::new();
             self.json.name(&mut key)?;
             self.json.expect(b'{', "an object is wanted here")?;
