@@ -9,7 +9,7 @@ import typer
 
 from jobsleuth.cli import moments, output
 from jobsleuth.cli.moments import UntilOffsetOption, UntilOption
-from jobsleuth.cli.options import MaxSpoolOption, MaxValueOption, TmpdirOption
+from jobsleuth.cli.options import MaxSpoolOption, MaxValueOption, TmpdirOption, reading
 
 EXAMPLE = "Example:  jobsleuth cat dump.rdb | head -n 3"
 
@@ -37,15 +37,14 @@ def command(
     max_value_bytes: MaxValueOption = None,
 ) -> None:
     """Write every key and value as keyspace NDJSON (version 1), payloads included."""
-    from jobsleuth.sources import DEFAULT_MAX_VALUE_BYTES, SpoolOptions, write_keyspace
+    from jobsleuth.sources import write_keyspace
 
-    most = DEFAULT_MAX_VALUE_BYTES if max_value_bytes is None else max_value_bytes
-    spool = SpoolOptions(tmpdir, max_spool_bytes)
+    options = reading(tmpdir, max_spool_bytes, max_value_bytes)
     found = write_keyspace(
         evidence,
         out,
-        max_value_bytes=most,
-        spool=spool,
+        max_value_bytes=options.max_value_bytes,
+        spool=options.spool,
         salvage=salvage,
         until_ms=moments.until(until),
         until_offset=moments.until_offset(until_offset),

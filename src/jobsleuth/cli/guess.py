@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobsleuth.cli import output
-from jobsleuth.cli.options import JsonOption, MaxSpoolOption, MaxValueOption, TmpdirOption
+from jobsleuth.cli.options import JsonOption, MaxSpoolOption, MaxValueOption, TmpdirOption, reading
 
 if TYPE_CHECKING:
     from jobsleuth.pipeline.guess import Guess
@@ -33,13 +33,8 @@ def command(
     """
     from jobsleuth.pipeline.guess import guess
     from jobsleuth.safetext import from_bytes
-    from jobsleuth.sources import DEFAULT_MAX_VALUE_BYTES, ReadOptions, SpoolOptions
 
-    reading = ReadOptions(
-        max_value_bytes=DEFAULT_MAX_VALUE_BYTES if max_value_bytes is None else max_value_bytes,
-        spool=SpoolOptions(tmpdir, max_spool_bytes),
-    )
-    found = guess(evidence, reading)
+    found = guess(evidence, reading(tmpdir, max_spool_bytes, max_value_bytes))
     if json:
         output.dump(
             [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobsleuth.cli import output, policies
-from jobsleuth.cli.options import ConfigOption, LayoutOption, MaxSpoolOption, MaxValueOption, TmpdirOption
+from jobsleuth.cli.options import ConfigOption, LayoutOption, MaxSpoolOption, MaxValueOption, TmpdirOption, reading
 
 if TYPE_CHECKING:
     from jobsleuth.pipeline.described import LayoutTest, PatternFact
@@ -43,13 +43,8 @@ def command(
     del action
     described = policies.described(layout, config)
     from jobsleuth.pipeline.described import explain_layouts
-    from jobsleuth.sources import DEFAULT_MAX_VALUE_BYTES, ReadOptions, SpoolOptions
 
-    reading = ReadOptions(
-        max_value_bytes=DEFAULT_MAX_VALUE_BYTES if max_value_bytes is None else max_value_bytes,
-        spool=SpoolOptions(tmpdir, max_spool_bytes),
-    )
-    output.show(_lines(explain_layouts(evidence, described, reading)))
+    output.show(_lines(explain_layouts(evidence, described, reading(tmpdir, max_spool_bytes, max_value_bytes))))
 
 
 def _lines(found: LayoutTest) -> Iterator[Line]:

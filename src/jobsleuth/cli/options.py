@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from jobsleuth.sources import ReadOptions
 
 
 class Threshold(StrEnum):
@@ -131,3 +134,15 @@ RowFormatOption = Annotated[RowFormat, typer.Option("--format", help="Format of 
 def row_format(fmt: RowFormat, json: bool) -> RowFormat:
     """`--json` is short for `--format json`."""
     return RowFormat.JSON if json else fmt
+
+
+def reading(tmpdir: Path | None, max_spool_bytes: int | None, max_value_bytes: int | None) -> ReadOptions:
+    """How evidence is read, of the options that commands share; what is not given is as the reader has it."""
+    from jobsleuth.sources import ReadOptions, SpoolOptions
+
+    spool = SpoolOptions(tmpdir, max_spool_bytes)
+    return (
+        ReadOptions(spool=spool)
+        if max_value_bytes is None
+        else ReadOptions(max_value_bytes=max_value_bytes, spool=spool)
+    )

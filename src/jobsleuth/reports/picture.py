@@ -9,7 +9,7 @@ from typing import Any
 
 from jobsleuth.case import Case
 from jobsleuth.reports.findings import place
-from jobsleuth.reports.rows import jsonable, records
+from jobsleuth.reports.rows import Row, jsonable, records
 from jobsleuth.safetext import from_bytes
 
 PAYLOAD_SHOWN = 200
@@ -18,8 +18,6 @@ OF_APPLICATION = ("data", "returnvalue")
 """Fields of BullMQ's events that hold what the application stored: progress and results."""
 LOG_LINES = 1000
 """Lines of a log that a picture holds, the newest."""
-Row = dict[str, Any]
-"""One row of a table: column → value; times in Unix ms."""
 
 _OF_QUEUE = "layout, layout_why, library_version, paused, counts, limits"
 

@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+Row = dict[str, Any]
+"""One row of a table: column → value; times in Unix ms."""
 _AT_ONCE = 4096
 _PER_MS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
 

@@ -6,7 +6,8 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
-from jobsleuth.reports.picture import Picture, Row
+from jobsleuth.reports.picture import Picture
+from jobsleuth.reports.rows import Row
 from jobsleuth.reports.words import age, moment, number, series
 from jobsleuth.safetext import terminal
 

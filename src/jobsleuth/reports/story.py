@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 
-from jobsleuth.reports.picture import OF_APPLICATION, PAYLOAD_SHOWN, Picture, Row
+from jobsleuth.reports.picture import OF_APPLICATION, PAYLOAD_SHOWN, Picture
+from jobsleuth.reports.rows import Row
 from jobsleuth.reports.sentences import late, own_words, priority_of, story, turn
 from jobsleuth.reports.text import WIDTH, Line, flow
 from jobsleuth.reports.words import moment, number

@@ -7,10 +7,8 @@ from typing import Any
 
 from jobsleuth.case import Case
 from jobsleuth.reports.findings import place
-from jobsleuth.reports.rows import records
+from jobsleuth.reports.rows import Row, records
 
-Row = dict[str, Any]
-"""One row of a table: column → value; times in Unix ms."""
 NO_PLACES = ("record", "lock", "lease", "deadlines", "stalled", "priority", "limited")
 """Words of `from_structure` and `to_structure` that are no place where a job waits for what comes next."""
 _COLUMNS = (
