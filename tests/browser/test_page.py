@@ -136,18 +136,17 @@ def test_it_works_with_the_keyboard_alone(opened: Opened, small_case: Case, tmp_
     seen = []
     for _ in range(60):
         page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement === document.body"):
-            continue  # no stop: the filter has just hidden what had the focus, or the page's end is passed
         where = page.evaluate("document.activeElement.id || document.activeElement.getAttribute('href') || ''")
         outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
         assert outline != "none", where
         seen.append(where)
         if where == "f-text":
-            page.keyboard.type("emails")
+            page.keyboard.type("mb001")  # five of the six findings: the filter works while the next Tab is on its way
         if where.startswith("#job-"):
             page.keyboard.press("Enter")
             break
     assert {"f-text", "f-severity", "f-queue"} <= set(seen)
+    assert shown(page) == "5 of 6 findings"
     target = seen[-1].lstrip("#")
     page.wait_for_function("id => document.getElementById(id).open", arg=target)
     assert page.evaluate("document.activeElement.tagName") == "SUMMARY"

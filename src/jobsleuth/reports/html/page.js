@@ -116,6 +116,8 @@
     clearTimeout(waiting);
     waiting = setTimeout(filter, 120);
   });
+  // Leaving the field filters at once: done later, it would take the row away that the next Tab has just reached.
+  control.text.addEventListener("change", () => { clearTimeout(waiting); filter(); });
   for (const name of fields.slice(1)) control[name].addEventListener("change", filter);
   get("filters").addEventListener("submit", (event) => { event.preventDefault(); filter(); });
   get("filters").addEventListener("reset", () => setTimeout(filter, 0));
