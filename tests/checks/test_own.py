@@ -185,3 +185,50 @@ def test_no_file_in_the_folder_is_run_unasked(tmp_path: Path) -> None:
     build(tmp_path / "case", {})
     done = jobsleuth("check", "case", cwd=tmp_path)
     assert done.returncode == 2 and "files" in done.stderr
+
+
+BROKEN = GOOD.replace("from jobs where", "from jbos where")
+
+
+def test_an_own_check_that_could_not_run_is_no_success(tmp_path: Path) -> None:
+    """Its silence is not a clean bill: after the report, `check` says so on standard error and exits with 2, quiet or
+    not; `baseline` writes nothing; `analyze` makes the case first. Others that ran are judged as ever."""
+    file_of(tmp_path, BROKEN)
+    own = ("--checks", "mine.py")
+    made = jobsleuth("analyze", str(DUMP), "--out", "case", "-q", *own, cwd=tmp_path)
+    assert made.returncode == 2 and (tmp_path / "case" / "manifest.json").exists()
+    judged = jobsleuth("check", "case", *own, "--fail-on", "never", cwd=tmp_path)
+    assert judged.returncode == 2 and "ZZ002 could not run" in judged.stdout
+    quiet = jobsleuth("check", "case", *own, "--fail-on", "never", "--quiet", cwd=tmp_path)
+    assert (quiet.returncode, quiet.stdout) == (2, "")
+    for run in (made, judged, quiet):
+        told, hint = run.stderr.splitlines()
+        assert told.startswith("jobsleuth: ZZ002 could not run: its query failed: ") and "jbos" in told
+        assert "mend the check" in hint.lower()
+    junit = jobsleuth("check", "case", *own, "--format", "junit", cwd=tmp_path)
+    assert junit.returncode == 2 and "skipped" in junit.stdout
+    known = jobsleuth("baseline", "case", *own, "--out", "known.json", cwd=tmp_path)
+    assert known.returncode == 2 and not (tmp_path / "known.json").exists()
+    assert jobsleuth("check", "case", cwd=tmp_path).returncode == 0
+
+
+def test_an_own_check_that_is_switched_off_is_no_failure(tmp_path: Path) -> None:
+    """Nobody waits for the answer of a check that the policy switches off."""
+    file_of(tmp_path, BROKEN)
+    (tmp_path / "jobsleuth.toml").write_text('[checks]\ndisable = ["ZZ002"]\n')
+    build(tmp_path / "case", {})
+    assert jobsleuth("check", "case", "--checks", "mine.py", cwd=tmp_path).returncode == 0
+
+
+def test_own_checks_that_are_left_out_are_named(tmp_path: Path) -> None:
+    """The case was judged with two of its user's checks: whoever judges it afresh without them is told, with one of
+    them of the other, and with both of none."""
+    file_of(tmp_path, GOOD)
+    file_of(tmp_path, GOOD.split("class AnyHTTPJob")[0], "one.py")
+    assert jobsleuth("analyze", str(DUMP), "--out", "case", "-q", "--checks", "mine.py", cwd=tmp_path).returncode == 0
+    lack = "jobsleuth: note: the case was made with own checks that did not run now: {}; --checks FILE brings them\n"
+    for command in (("check", "case", "--fail-on", "never"), ("baseline", "case")):
+        assert jobsleuth(*command, cwd=tmp_path).stderr == lack.format("ZZ001, ZZ002")
+        assert jobsleuth(*command, "--checks", "one.py", cwd=tmp_path).stderr == lack.format("ZZ001")
+        assert jobsleuth(*command, "--checks", "mine.py", cwd=tmp_path).stderr == ""
+        assert jobsleuth(*command, "--quiet", cwd=tmp_path).stderr == ""

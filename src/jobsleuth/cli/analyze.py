@@ -35,6 +35,7 @@ class Streams(StrEnum):
 
 
 EXAMPLE = "Example:  jobsleuth analyze dump.rdb --out case"
+_MENDED = "the case was made without its findings; mend the check and judge again: jobsleuth check CASE --checks FILE"
 
 
 def command(
@@ -111,15 +112,19 @@ def command(
     )
     with output.progress(quiet) as progress:
         case = analyze(evidence, out, options, progress)
-    if quiet and not json and fail_on is Threshold.NEVER:
-        return
-    report = document(case, fail_on=fail_on)
-    if json:
-        output.write(render(report, "json"))
-    elif not quiet:
-        output.show(lines(report, width=output.width()))
-        output.show([(), (("The case: ", "plain"), (str(out), "strong"))])
-    raise typer.Exit(1 if report.failing else 0)
+    failing = False
+    if json or not quiet or fail_on is not Threshold.NEVER:
+        report = document(case, fail_on=fail_on)
+        failing = report.failing
+        if json:
+            output.write(render(report, "json"))
+        elif not quiet:
+            output.show(lines(report, width=output.width()))
+            output.show([(), (("The case: ", "plain"), (str(out), "strong"))])
+    if own:
+        judged = case.arrow("checks", ["check_id", "status", "reason"])
+        policies.require_own_ran(judged, own, _MENDED)
+    raise typer.Exit(1 if failing else 0)
 
 
 def _payload_limit(text: str) -> int | None:

@@ -48,8 +48,10 @@ def command(
     own = policies.own(checks)
     policy = policies.chosen(config, own=own)
     with open_case(case) as opened, output.patience("checking", quiet):
-        found = run_checks(opened, policy, [*all_checks(), *own]).findings
-    text = make_baseline(found, reason, expires, known)
+        judged = run_checks(opened, policy, [*all_checks(), *own])
+    policies.require_own_ran(judged.checks, own, "no baseline was written: mend the check, or leave out its file")
+    policies.tell_left_out(opened.manifest, own, quiet)
+    text = make_baseline(judged.findings, reason, expires, known)
     if out is None:
         output.write([text])
     else:

@@ -40,7 +40,10 @@ def command(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Judge a case with the checks of this jobsleuth; nothing in the case changes."""
+    """Judge a case with the checks of this jobsleuth; nothing in the case changes.
+
+    A check of your own that could not run ends it with exit code 2, after the report.
+    """
     lean.without_pandas()
     own = policies.own(checks)
     policy = policies.chosen(config, baseline, own)
@@ -57,4 +60,6 @@ def command(
     elif fmt is not ReportFormat.TEXT:
         output.write(render(report, fmt))
     policies.tell(judged.accepted, judged.lapsed, quiet)
+    policies.tell_left_out(opened.manifest, own, quiet)
+    policies.require_own_ran(judged.checks, own, "the report lacks its findings: mend the check, or leave out its file")
     raise typer.Exit(1 if report.failing else 0)

@@ -6,12 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobsleuth.cli import output
+from jobsleuth.errors import CheckError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
+
+    from jobsleuth.case import Manifest
     from jobsleuth.checks import Check, Policy
     from jobsleuth.dialects import Described
+
+_NAMED = 6
+"""Checks that a note names."""
 
 
 def chosen(config: Path | None, known: Path | None = None, own: Sequence[type[Check]] = ()) -> Policy:
@@ -57,6 +64,34 @@ def own(files: Sequence[Path] | None) -> list[type[Check]]:
     from jobsleuth.checks import load_checks
 
     return load_checks(*files) if files else []
+
+
+def require_own_ran(checks: pa.Table, own: Sequence[type[Check]], hint: str) -> None:
+    """Whoever names a check wants its answer: one that gave none is an error, not a line of the report alone.
+
+    Args:
+        checks: rows of the table `checks` that are the outcome.
+        own: the user's own checks.
+        hint: what to do, once the check is mended.
+
+    Raises:
+        CheckError: one of them could not run.
+    """
+    ids = {check.id for check in own}
+    rows = checks.select(["check_id", "status", "reason"]).to_pylist()
+    unrun = [row for row in rows if row["check_id"] in ids and row["status"] == "could_not_run"]
+    if unrun:
+        others = ", ".join(row["check_id"] for row in unrun[1:])
+        more = f"; neither could {others}" if others else ""
+        raise CheckError(f"{unrun[0]['check_id']} could not run: {unrun[0]['reason']}{more}", hint=hint)
+
+
+def tell_left_out(manifest: Manifest, own: Sequence[type[Check]], quiet: bool) -> None:
+    """A note on own checks that the case was made with and that are not among `own`: their findings are not judged."""
+    lack = sorted(manifest.options.get("own_checks", {}).keys() - {check.id for check in own})
+    if lack and not quiet:
+        named = ", ".join(lack[:_NAMED]) + (f" and {len(lack) - _NAMED:,} more" if len(lack) > _NAMED else "")
+        output.note(f"the case was made with own checks that did not run now: {named}; --checks FILE brings them")
 
 
 def tell(accepted: int, lapsed: int, quiet: bool) -> None:
