@@ -115,7 +115,7 @@ def command(
     failing = False
     if json or not quiet or fail_on is not Threshold.NEVER:
         report = document(case, fail_on=fail_on)
-        failing = report.failing
+        failing = bool(report.failing)
         if json:
             output.write(render(report, "json"))
         elif not quiet:

@@ -21,7 +21,8 @@ def cli_pages() -> dict[str, str]:
     rows = "".join(f"| [{name}]({name}.md) | {_first(c.help)} |\n" for name, c in group.commands.items())
     pages["README.md"] = (
         f"{_NOTE}\n# Commands\n\nExit codes: 0 nothing at or above `--fail-on`; 1 findings at or above it, or a"
-        " difference; 2 the input, the command line or a check of your own is unusable. `jobsleuth --install-completion` sets up completion."
+        " difference; 2 the input, the command line or a check of your own is unusable."
+        " `jobsleuth --install-completion` sets up completion."
         f"\n\n| command | does |\n|---|---|\n{rows}"
     )
     return pages
