@@ -107,6 +107,19 @@ def test_a_guess_can_be_pasted(tmp_path: Path) -> None:
     assert all(line in shown.splitlines() for line in shop["layout"].splitlines())
 
 
+def test_what_is_described_is_not_guessed_again(tmp_path: Path) -> None:
+    """Keys that ./jobsleuth.toml or --layout describes belong to somebody: only the others are offered."""
+    asked = run_jobsleuth("guess", LISTS, "--json", cwd=tmp_path)
+    before = {key for g in json.loads(asked.stdout) for key in g["keys"]}
+    described = {"clock:due", "shop:work:eu", "shop:work:eu:busy"}
+    assert before & described
+    given = run_jobsleuth("guess", LISTS, "--json", "--layout", DESCRIPTION, cwd=tmp_path)
+    (tmp_path / "jobsleuth.toml").write_text(DESCRIPTION.read_text(encoding="utf-8"), encoding="utf-8")
+    found = run_jobsleuth("guess", LISTS, "--json", cwd=tmp_path)
+    assert given.stdout == found.stdout
+    assert {key for g in json.loads(found.stdout) for key in g["keys"]} == before - described
+
+
 def test_every_guess_is_a_layout(tmp_path: Path) -> None:
     """Whatever the keys are called, the suggestion is TOML that the reader takes."""
     for dump in (LISTS, FIXTURES / "bullmq" / "v6-hostile" / "evidence.rdb"):

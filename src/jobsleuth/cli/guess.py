@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobsleuth.cli import output
-from jobsleuth.cli.options import JsonOption, MaxSpoolOption, MaxValueOption, TmpdirOption, reading
+from jobsleuth.cli import output, policies
+from jobsleuth.cli.options import (
+    ConfigOption,
+    JsonOption,
+    LayoutOption,
+    MaxSpoolOption,
+    MaxValueOption,
+    TmpdirOption,
+    reading,
+)
 
 if TYPE_CHECKING:
     from jobsleuth.pipeline.guess import Guess
@@ -22,19 +30,22 @@ def command(
     evidence: Annotated[
         Path, typer.Argument(metavar="EVIDENCE", help="Any evidence that analyze reads.", show_default=False)
     ],
+    layout: LayoutOption = None,
+    config: ConfigOption = None,
     tmpdir: TmpdirOption = None,
     max_spool_bytes: MaxSpoolOption = None,
     max_value_bytes: MaxValueOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Look at keys that belong to no known queue, and say which of them look like one.
+    """Look at keys that belong to no known queue and no described layout, and say which of them look like a queue.
 
     Each guess comes with what speaks for it and with a layout to start from, for jobsleuth.toml or --layout.
     """
+    described = policies.described(layout, config)
     from jobsleuth.pipeline.guess import guess
     from jobsleuth.safetext import from_bytes
 
-    found = guess(evidence, reading(tmpdir, max_spool_bytes, max_value_bytes))
+    found = guess(evidence, described, reading(tmpdir, max_spool_bytes, max_value_bytes))
     if json:
         output.dump(
             [

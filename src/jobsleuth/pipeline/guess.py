@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from jobsleuth.dialects import Options, all_dialects
+from jobsleuth.dialects import Described, Options, all_dialects
 from jobsleuth.dialects.described.records import moment, parsed
 from jobsleuth.keyspace import Keyspace
 from jobsleuth.sources import ReadOptions, open_keyspace, snapshot
@@ -65,16 +65,18 @@ class _Key:
     scores: list[float]
 
 
-def guess(evidence: Path, reading: ReadOptions) -> list[Guess]:
-    """Looks at the unclaimed lists, zsets, sets and streams.
+def guess(evidence: Path, described: Described, reading: ReadOptions) -> list[Guess]:
+    """Looks at the lists, zsets, sets and streams that neither a library nor one of `described` claims.
 
     Raises:
         EvidenceError: the evidence cannot be read.
+        UsageError: two layouts give queues one name.
     """
+    options = Options(layouts=described.layouts, lists=described.lists)
     with snapshot(evidence, spool=reading.spool) as source, open_keyspace(source, reading) as keyspace:
         free = keyspace.live.copy()
         for dialect in all_dialects():
-            free &= dialect.claim(keyspace, free, Options()).role < 0
+            free &= dialect.claim(keyspace, free, options).role < 0
         types = np.array(keyspace.keys.column("type").cast(pa.string()).to_pylist(), object)
         heads = _heads(keyspace, free & np.isin(types, ["hash", "string"]), types)
         found = [*_collections(keyspace, free, types, heads), *_streams(keyspace, free & (types == "stream"))]
