@@ -5,24 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass, field
-from types import NoneType
 from typing import Any
 
 from jobsleuth import safetext
 from jobsleuth.case.schema import SCHEMA_VERSION
+from jobsleuth.case.shape import MANIFEST, Misshapen
 from jobsleuth.errors import CaseError
 
 FILE_NAME = "manifest.json"
-_KINDS: dict[Any, tuple[str, ...]] = {
-    str: ("path", "sha256", "format", "as_of_source"),
-    (str, NoneType): ("redis_version", "family", "magic"),
-    int: ("number", "bytes"),
-    (int, NoneType): ("as_of_ms", "as_of_from_ms", "format_version"),
-    dict: ("aux", "checksum", "counts", "databases"),
-    (dict, NoneType): ("fault", "inner"),
-    list: ("functions", "modules", "parts"),
-}
-"""What members of a piece of evidence must be: somebody may have edited the manifest."""
+_ANEW = "make it anew from the evidence: jobsleuth analyze DUMP --out CASE"
 
 
 @dataclass(frozen=True)
@@ -134,7 +125,8 @@ class Manifest:
         """The manifest in a JSON text.
 
         Raises:
-            CaseError: it is no manifest, or one of a newer jobsleuth whose tables this one does not know.
+            CaseError: it is no manifest, a damaged one, or that of a jobsleuth whose tables this one does not know.
+                Of tables and files only the names are sure to be text: what is said of them is told by `verify`.
         """
         try:
             data = json.loads(text)
@@ -144,13 +136,19 @@ class Manifest:
             raise CaseError("the manifest was not written by jobsleuth", file=file)
         _require_readable(data.get("schema_version"), str(data.get("version")), file)
         try:
-            evidence = [_evidence(item) for item in data.get("evidence", [])]
-            manifest = cls(**{**_known(cls, data), "evidence": evidence})
-        except (TypeError, AttributeError) as error:
-            raise CaseError(f"the manifest is incomplete: {error}", file=file) from error
-        if not isinstance(manifest.tables, dict) or not isinstance(manifest.files, dict):
-            raise CaseError("the manifest is incomplete: tables or files are missing", file=file)
-        return manifest
+            MANIFEST(data, "")
+        except Misshapen as error:
+            raise CaseError(f"the manifest is damaged: {error}", file=file, hint=_ANEW) from error
+        evidence = [_evidence(item) for item in data.get("evidence", [])]
+        if len({info.number for info in evidence}) < len(evidence):
+            raise CaseError("the manifest is damaged: two pieces of evidence have one number", file=file, hint=_ANEW)
+        return cls(**{**_known(cls, data), "evidence": evidence})
+
+    def rows(self, table: str) -> int:
+        """Rows that a table has, as far as the manifest says; 0 where it does not."""
+        told = self.tables.get(table)
+        rows = told.get("rows") if isinstance(told, dict) else None
+        return rows if type(rows) is int and rows > 0 else 0
 
 
 def _require_readable(schema_version: Any, writer: str, file: str | None) -> None:
@@ -172,7 +170,7 @@ def _require_readable(schema_version: Any, writer: str, file: str | None) -> Non
     raise CaseError(
         f"the case has table version {number}, which no release of jobsleuth wrote",
         file=file,
-        hint="make it anew from the evidence: jobsleuth analyze DUMP --out CASE",
+        hint=_ANEW,
     )
 
 
@@ -184,9 +182,4 @@ def _known(cls: type, data: dict[str, Any]) -> dict[str, Any]:
 
 def _evidence(data: dict[str, Any]) -> EvidenceInfo:
     warnings = [EvidenceWarning(**_known(EvidenceWarning, w)) for w in data.get("warnings", [])]
-    info = EvidenceInfo(**{**_known(EvidenceInfo, data), "warnings": warnings})
-    for kind, names in _KINDS.items():
-        for name in names:
-            if not isinstance(getattr(info, name), kind):
-                raise TypeError(f"{name} of a piece of evidence is of the wrong kind")
-    return info
+    return EvidenceInfo(**{**_known(EvidenceInfo, data), "warnings": warnings})

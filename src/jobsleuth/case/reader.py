@@ -132,7 +132,7 @@ class Case:
         if self.most_bytes is None:
             return
         names = [c.name for c in BY_NAME[table].columns] if columns is None else columns
-        rows = self.manifest.tables.get(table, {}).get("rows", 0)
+        rows = self.manifest.rows(table)
         # Repeated text is small in the file; in memory each row of a column has a number, an offset or a pointer.
         need = self.stored_bytes(table, names) + 16 * rows * len(names)
         if need > self.most_bytes:
