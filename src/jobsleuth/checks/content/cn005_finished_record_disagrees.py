@@ -56,7 +56,7 @@ class FinishedRecordDisagrees(Check):
         "membership": (*JOB_PLACE, "structure", "kind", "due_at"),
     }
     sql = """
-        WITH records AS MATERIALIZED (
+        WITH records AS NOT MATERIALIZED (
             SELECT dialect, namespace, queue, job_id, key, state, evidence, db, finished_at, retention_s,
                 CASE WHEN dialect = 'asynq' THEN epoch_ms(finished_at) + retention_s * 1000
                     ELSE epoch_ms(finished_at) END AS expected_ms,
@@ -70,7 +70,7 @@ class FinishedRecordDisagrees(Check):
             WHERE has_record AND record_complete IS NOT FALSE AND decode_error IS NULL AND key IS NOT NULL
                 AND (state = 'completed' OR (state = 'failed' AND dialect = 'bullmq'))
         ),
-        places AS (
+        places AS NOT MATERIALIZED (
             SELECT dialect, namespace, queue, job_id, structure AS state, evidence, db, epoch_ms(due_at) AS score_ms
             FROM membership
             WHERE (structure = 'completed' OR (structure = 'failed' AND dialect = 'bullmq'))
@@ -79,35 +79,33 @@ class FinishedRecordDisagrees(Check):
         ),
         -- Sums of small parcels find where a time differs; only those parcels are joined.
         by_record AS (
-            SELECT dialect, namespace, queue, state, evidence, db, hash(job_id) % 4096 AS parcel,
+            SELECT hash(dialect, namespace, queue, state, evidence, db, job_id) % 65536 AS parcel,
                 sum(hash(job_id, coalesce(expected_ms, -1))) AS total
             FROM records
-            GROUP BY ALL
+            GROUP BY parcel
         ),
         by_place AS (
-            SELECT dialect, namespace, queue, state, evidence, db, hash(job_id) % 4096 AS parcel,
+            SELECT hash(dialect, namespace, queue, state, evidence, db, job_id) % 65536 AS parcel,
                 sum(hash(job_id, coalesce(score_ms, -2))) AS total
             FROM places
-            GROUP BY ALL
+            GROUP BY parcel
         ),
         differing AS MATERIALIZED (
-            SELECT dialect, namespace, queue, state, evidence, db, parcel
-            FROM by_record AS r
-            JOIN by_place AS p USING (dialect, namespace, queue, state, evidence, db, parcel)
-            WHERE r.total <> p.total
+            SELECT parcel FROM by_record AS r JOIN by_place AS p USING (parcel) WHERE r.total <> p.total
+        ),
+        -- Made by themselves, else everything would be joined before the parcels are picked.
+        picked_records AS MATERIALIZED (
+            FROM records
+            SEMI JOIN differing ON hash(dialect, namespace, queue, state, evidence, db, job_id) % 65536 = parcel
+        ),
+        picked_places AS MATERIALIZED (
+            FROM places
+            SEMI JOIN differing ON hash(dialect, namespace, queue, state, evidence, db, job_id) % 65536 = parcel
         ),
         timed AS (
             SELECT r.*, p.score_ms
-            FROM (
-                SELECT r.*
-                FROM (SELECT *, hash(job_id) % 4096 AS parcel FROM records) AS r
-                SEMI JOIN differing AS d USING (dialect, namespace, queue, state, evidence, db, parcel)
-            ) AS r
-            JOIN (
-                SELECT p.*
-                FROM (SELECT *, hash(job_id) % 4096 AS parcel FROM places) AS p
-                SEMI JOIN differing AS d USING (dialect, namespace, queue, state, evidence, db, parcel)
-            ) AS p USING (dialect, namespace, queue, job_id, state, evidence, db)
+            FROM picked_records AS r
+            JOIN picked_places AS p USING (dialect, namespace, queue, job_id, state, evidence, db)
             WHERE r.expected_ms IS DISTINCT FROM p.score_ms AND r.given_up IS NOT TRUE
         ),
         odd AS (
