@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -48,6 +49,17 @@ def test_any_column_can_be_asked_for(case: Case) -> None:
     assert case.pandas("jobs").shape == (3, len(case.arrow("jobs").column_names))
     assert case.sql("SELECT job_id FROM jobs WHERE job_id > ?", ["0"]).job_id.tolist() == ["1", "2"]
     assert case.sql("SELECT count(*) AS n FROM jobs WHERE created_at > make_timestamptz(2000, 1, 1, 0, 0, 0)").n[0] == 3
+
+
+def test_the_zone_of_the_machine_decides_nothing(tmp_path: Path) -> None:
+    """The same dump gives the same case in New York, byte for byte: cursors, on which checks run, have UTC as well."""
+    dump = Path(__file__).parents[2] / "fixtures" / "bullmq" / "v5-every-state" / "evidence.rdb"
+    hashes = []
+    for zone in ("UTC", "America/New_York"):
+        run = [sys.executable, "-m", "jobsleuth", "analyze", str(dump), "--out", zone.rpartition("/")[2], "--quiet"]
+        subprocess.run(run, cwd=tmp_path, env={**os.environ, "TZ": zone}, check=True)
+        hashes.append(open_case(tmp_path / zone.rpartition("/")[2]).manifest.files)
+    assert hashes[0] == hashes[1]
 
 
 def test_manifest_views(case: Case) -> None:

@@ -79,9 +79,10 @@ def connect(
         },
     )
     try:
-        connection.execute("SET TimeZone = 'UTC'")
+        # Globally: for the cursors of this connection too.
+        connection.execute("SET GLOBAL TimeZone = 'UTC'")
         # A case does not change: what the end of each file says of it is read once, not for each of a hundred queries.
-        connection.execute("SET parquet_metadata_cache = true")
+        connection.execute("SET GLOBAL parquet_metadata_cache = true")
         # In a notebook without the package that draws the bar, the setting itself is an error: then there is no bar.
         with suppress(duckdb.InvalidInputException):
             connection.execute("SET enable_progress_bar = false")
