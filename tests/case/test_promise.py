@@ -147,6 +147,42 @@ def test_a_large_case_is_not_read_whole_by_accident(tmp_path: Path, read: str) -
     assert len(asked()) == 200
 
 
+def test_a_long_name_counts_as_often_as_it_is_written_out(tmp_path: Path) -> None:
+    """300 jobs whose queue, and whose one stored field, have a name of 100,000 characters: 0.2 MB in the file, 30 MB as
+    plain text in pandas and in a map of Arrow. Arrow has the name of the queue once, and may have it."""
+    long = "q" * 100_000
+    jobs = [{"job_id": str(n), "queue": long, "rest": {"f" * 100_000: "v"}} for n in range(300)]
+    case = build(tmp_path / "case", {"jobs": rows_of("jobs", jobs)})
+    case.most_bytes = 5_000_000
+    assert case.stored_bytes("jobs", ["queue", "rest"]) < 500_000
+    for ask in (lambda: case.jobs, lambda: case.pandas("jobs", ["queue"]), lambda: case.arrow("jobs", ["rest"])):
+        with pytest.raises(UsageError, match=r"300 rows of jobs .*take more than the limit of 5\.00 MB") as failed:
+            ask()
+        assert failed.value.file == str(case.path) and "stream()" in (failed.value.hint or "")
+    assert case.arrow("jobs", ["queue"]).column("queue").to_pylist() == [long] * 300
+    case.most_bytes = 40_000_000
+    assert case.pandas("jobs", ["queue"]).queue.tolist() == [long] * 300
+    assert case.arrow("jobs", ["rest"]).column("rest")[299].as_py() == [("f" * 100_000, b"v")]
+
+
+def test_a_stream_in_hand_blocks_nobody(tmp_path: Path) -> None:
+    """Between the pieces of a large result other queries are answered, another stream too; and the rest still comes."""
+    jobs = [{"job_id": str(n)} for n in range(10)]
+    case = build(tmp_path / "case", {"jobs": rows_of("jobs", jobs)})
+    stream = case.stream("select * from range(200_000)")
+    first = stream.read_next_batch().num_rows
+    assert case.sql("select count(*) as n from jobs").n[0] == 10
+    other = case.stream("select job_id from jobs")
+    assert other.read_next_batch().num_rows == 10
+    assert first + sum(piece.num_rows for piece in stream) == 200_000
+    with pytest.raises(UsageError, match="SQL: "):
+        case.stream("select nothing from nowhere")
+    thrown_away = case.stream("select * from range(200_000)")
+    case.close()
+    del thrown_away
+    assert case.sql("select count(*) as n from jobs").n[0] == 10
+
+
 def test_polars_has_the_same_values(tmp_path: Path) -> None:
     """The same rows as Arrow, columns in the order asked for; and lazily from the files that `tables` names."""
     polars = pytest.importorskip("polars", reason="polars is not installed: NOTHING was compared with it")

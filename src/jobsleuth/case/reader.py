@@ -6,9 +6,10 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet as pq
 
 from jobsleuth import safetext
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from jobsleuth.case.verification import Verification
+
+pc: Any = pyarrow.compute
 
 _PART = re.compile(r"part-\d+\.parquet")
 """A manifest may be forged: no name leads out of the case."""
@@ -113,19 +116,38 @@ class Case:
             raise UsageError(f"the case has no table {safetext.terminal(table, 80)}", file=str(self.path))
         wanted = list(columns) if columns is not None else None
         self._require_room(table, wanted)
-        pieces = []
+        pieces, total = [], 0
+        for piece in self._stored(table, wanted):
+            total += piece.nbytes
+            self._require_less(total, f"{self.manifest.rows(table):,} rows of {table}")
+            piece = _completed(known, piece, wanted)
+            pieces.append(piece if self._redactor is None else self._redactor.table(table, piece))
+        return pa.concat_tables(pieces or [_completed(known, pa.table({}), wanted)])
+
+    def _stored(self, table: str, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
+        """A table's rows as its files have them; in pieces where they might be too many."""
         for file in self.tables.get(table, []):
             try:
                 with pq.ParquetFile(file) as parquet:
                     names = parquet.schema_arrow.names
-                    piece = parquet.read(columns=[c for c in wanted if c in names] if wanted is not None else None)
+                    some = [c for c in wanted if c in names] if wanted is not None else None
+                    if self.most_bytes is None:
+                        yield parquet.read(columns=some)
+                    else:
+                        yield parquet.schema_arrow.empty_table() if some is None else parquet.read_row_groups([], some)
+                        for group in range(parquet.num_row_groups):
+                            yield parquet.read_row_group(group, columns=some)
             except (OSError, pa.ArrowException) as error:
                 raise CaseError(f"cannot read the table: {safetext.terminal(str(error), 200)}", file=str(file)) from (
                     error
                 )
-            piece = _completed(known, piece, wanted)
-            pieces.append(piece if self._redactor is None else self._redactor.table(table, piece))
-        return pa.concat_tables(pieces or [_completed(known, pa.table({}), wanted)])
+
+    def _require_less(self, nbytes: int, what: str) -> None:
+        """Raises UsageError where that is more than may be held."""
+        if self.most_bytes is not None and nbytes > self.most_bytes:
+            raise UsageError(
+                f"{what} take more than the limit of {_mb(self.most_bytes)}", file=str(self.path), hint=_FOR_LESS
+            )
 
     def _require_room(self, table: str, columns: Sequence[str] | None) -> None:
         """Refuses what would fill the memory: by what the files say of their size, before anything is read."""
@@ -133,7 +155,8 @@ class Case:
             return
         names = [c.name for c in BY_NAME[table].columns] if columns is None else columns
         rows = self.manifest.rows(table)
-        # Repeated text is small in the file; in memory each row of a column has a number, an offset or a pointer.
+        # A first guess: in memory each row of a column has a number, an offset or a pointer, and text that is repeated
+        # is small in the file. What it really takes is counted while it is read.
         need = self.stored_bytes(table, names) + 16 * rows * len(names)
         if need > self.most_bytes:
             raise UsageError(
@@ -160,7 +183,9 @@ class Case:
 
     def pandas(self, table: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """As :meth:`arrow`, as a DataFrame of Arrow-backed columns; repeated text comes as plain strings."""
-        return _frame(self.arrow(table, columns))
+        rows = self.arrow(table, columns)
+        self._require_less(_plain_bytes(rows), f"{rows.num_rows:,} rows of {table} as plain text")
+        return _frame(rows)
 
     def polars(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """As :meth:`arrow`, as a polars DataFrame. Lazily: `polars.scan_parquet(case.tables["jobs"])`.
@@ -182,35 +207,33 @@ class Case:
         Raises:
             UsageError: it is not one reading query, DuckDB refuses it, or the result is larger than `most_bytes`.
         """
-        found = self.stream(query, params)
-        if self.most_bytes is None:
-            return found.read_all()
-        pieces, total = [], 0
-        for piece in found:
-            pieces.append(piece)
-            total += piece.nbytes
-            if total > self.most_bytes:
-                self.close()  # with what DuckDB still holds of the result
-                raise UsageError(f"the result is larger than the limit of {_mb(self.most_bytes)}", hint=_FOR_LESS)
-        return pa.Table.from_batches(pieces, found.schema)
+        with self.connection().cursor() as cursor:
+            found = _answer(cursor, query, params)
+            if self.most_bytes is None:
+                return pa.Table.from_batches(list(_pieces(found)), found.schema)
+            pieces, total = [], 0
+            for piece in _pieces(found):
+                pieces.append(piece)
+                total += piece.nbytes
+                if total > self.most_bytes:
+                    raise UsageError(f"the result is larger than the limit of {_mb(self.most_bytes)}", hint=_FOR_LESS)
+            return pa.Table.from_batches(pieces, found.schema)
 
     def stream(self, query: str, params: Mapping[str, object] | Sequence[object] | None = None) -> pa.RecordBatchReader:
-        """As :meth:`query`, piece by piece: the result may be larger than memory. Ask for nothing else meanwhile.
+        """As :meth:`query`, piece by piece: the result may be larger than memory.
+
+        Other queries may be asked meanwhile; what a stream holds is given back at its end, or when it is thrown away.
 
         Raises:
             UsageError: it is not one reading query, or DuckDB refuses it; also while the pieces are read.
         """
-        import duckdb
-
-        connection = self.connection()
+        cursor = self.connection().cursor()
         try:
-            statements = connection.extract_statements(query)
-            if len(statements) != 1 or statements[0].type.name not in ("SELECT", "EXPLAIN"):
-                raise UsageError("give one query that reads: select …, from …, describe …")
-            found = connection.sql(query, params=params).to_arrow_reader(PIECE_ROWS)
-        except duckdb.Error as error:
-            raise _refused(error) from error
-        return pa.RecordBatchReader.from_batches(found.schema, _pieces(found))
+            found = _answer(cursor, query, params)
+        except BaseException:
+            cursor.close()
+            raise
+        return pa.RecordBatchReader.from_batches(found.schema, _closing(cursor, found))
 
     def sql(self, query: str, params: Mapping[str, object] | Sequence[object] | None = None) -> pd.DataFrame:
         """As :meth:`query`, as a DataFrame of Arrow-backed columns."""
@@ -345,6 +368,41 @@ def _completed(table: Table, piece: pa.Table, wanted: Sequence[str] | None) -> p
             raise UsageError(f"table {table.name} has no column {safetext.terminal(name, 80)}")
         columns[name] = piece.column(name) if name in have else pa.nulls(piece.num_rows, types[name])
     return pa.table(columns)
+
+
+def _plain_bytes(table: pa.Table) -> int:
+    """Bytes of the table with repeated text written out: a long name in each of a million rows is that long."""
+    total: int = table.nbytes
+    for column in table.columns:
+        if pa.types.is_dictionary(column.type):
+            for chunk in column.chunks:
+                lengths: Any = pc.binary_length(chunk.dictionary)
+                total += (pc.sum(lengths.take(chunk.indices)).as_py() or 0) + 4 * len(chunk)
+    return total
+
+
+def _answer(
+    connection: duckdb.DuckDBPyConnection, query: str, params: Mapping[str, object] | Sequence[object] | None
+) -> pa.RecordBatchReader:
+    """What DuckDB answers to one reading query, for :func:`_pieces`.
+
+    Raises:
+        UsageError: it is none, or DuckDB refuses it.
+    """
+    import duckdb
+
+    try:
+        statements = connection.extract_statements(query)
+        if len(statements) != 1 or statements[0].type.name not in ("SELECT", "EXPLAIN"):
+            raise UsageError("give one query that reads: select …, from …, describe …")
+        return connection.sql(query, params=params).to_arrow_reader(PIECE_ROWS)
+    except duckdb.Error as error:
+        raise _refused(error) from error
+
+
+def _closing(connection: duckdb.DuckDBPyConnection, found: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    with connection:
+        yield from _pieces(found)
 
 
 def _pieces(found: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
