@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import jobsleuth
@@ -91,6 +92,35 @@ def test_a_job_is_its_story_and_its_rows(tmp_path: Path) -> None:
     assert job.logs == ["begun"]
     assert job.events["event"].tolist()[0] == "added"
     assert job.findings["check_id"].tolist() == ["LV002"]
+
+
+def test_frames_of_a_job_have_their_types_and_their_columns(tmp_path: Path) -> None:
+    """Full or empty, each frame has Arrow-backed columns of the very types that the tables of the case have."""
+    dumps = [FIXTURES / "bullmq" / name / "evidence.rdb" for name in ("v5-crash-locks-expired", "v5-every-state")]
+    made = jobsleuth.analyze(dumps, tmp_path / "case")
+    kin = made.sql(
+        "select any_value(target_id) as id, any_value(target_queue) as q from relations where kind = 'parent'"
+    )
+    jobs = [made.job("held-1", "press"), made.job(kin.id[0], kin.q[0])]
+    frames = [
+        {"membership": j.places, "workers": j.holders, "events": j.events, "findings": j.findings, "relations": one}
+        for j in jobs
+        for one in (j.parents, j.children)
+    ]
+    kept: dict[str, set[tuple[str, ...]]] = {}
+    filled, empty = set(), set()
+    for frame in frames:
+        for table, rows in frame.items():
+            types = {**made.pandas("jobs").dtypes, **made.pandas(table).dtypes}
+            kept.setdefault(table, set()).add(tuple(rows.columns))
+            (empty if rows.empty else filled).add(table)
+            for name, kind in rows.dtypes.items():
+                assert isinstance(kind, pd.ArrowDtype)
+                assert kind == types.get(name, pd.ArrowDtype(pa.int64())), (table, name)
+    assert {table: len(columns) for table, columns in kept.items()} == dict.fromkeys(kept, 1)
+    assert filled == set(kept) and {"relations", "findings"} <= empty
+    assert jobs[0].events["at"].is_monotonic_increasing
+    assert jobs[1].children.job_id.str.len().min() > 0
 
 
 def test_a_job_that_is_not_there_or_not_the_only_one(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from jobsleuth.case import TABLES
 from jobsleuth.reports import Picture, picture_lines, story
 
@@ -13,12 +15,21 @@ if TYPE_CHECKING:
 
 _TIMES = frozenset(c.name for table in TABLES for c in table.columns if str(c.type).startswith("timestamp"))
 """Columns that hold a moment; pictures have it as Unix ms."""
+_COUNTED = {"size": pa.int64(), "turn": pa.int64()}
+_PLACES = (
+    *("structure", "kind", "position", "size", "turn", "score"),
+    *("due_at", "sequence", "decides_state", "group", "key"),
+)
+_KIN = ("namespace", "queue", "job_id", "via", "state", "has_record")
+_EVENTS = ("at", "event", "stream_id", "fields")
+_FINDINGS = ("check_id", "severity", "certainty", "message")
 
 
 class Job:
     """One job of a case; use :meth:`jobsleuth.Case.job`.
 
-    `print(job)` tells what `jobsleuth job` tells. Moments are pandas Timestamps in UTC.
+    `print(job)` tells what `jobsleuth job` tells. Moments are pandas Timestamps in UTC; frames have Arrow-backed
+    columns, and all of them where there is no row.
     """
 
     def __init__(self, picture: Picture) -> None:
@@ -64,27 +75,27 @@ class Job:
     @property
     def places(self) -> pd.DataFrame:
         """Its rows in `membership`; `size`: entries of that structure, `turn`: entries up to it."""
-        return _frame(self._picture.places)
+        return _frame(self._picture.places, "membership", _PLACES)
 
     @property
     def holders(self) -> pd.DataFrame:
         """Locks and leases on it: rows of `workers`."""
-        return _frame(self._picture.holders)
+        return _frame(self._picture.holders, "workers")
 
     @property
     def parents(self) -> pd.DataFrame:
         """Its parents in flows, with their state."""
-        return _frame(self._picture.parents)
+        return _frame(self._picture.parents, "relations", _KIN)
 
     @property
     def children(self) -> pd.DataFrame:
         """Its children in flows, with their state."""
-        return _frame(self._picture.children)
+        return _frame(self._picture.children, "relations", _KIN)
 
     @property
     def events(self) -> pd.DataFrame:
         """What its queue's event stream says of it, oldest first."""
-        return _frame(self._picture.events)
+        return _frame(self._picture.events, "events", _EVENTS)
 
     @property
     def logs(self) -> list[str]:
@@ -94,7 +105,7 @@ class Job:
     @property
     def findings(self) -> pd.DataFrame:
         """Findings that speak of it."""
-        return _frame(self._picture.findings)
+        return _frame(self._picture.findings, "findings", _FINDINGS)
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
@@ -109,7 +120,23 @@ def _moment(ms: int) -> pd.Timestamp:
     return pd.Timestamp(np.datetime64(ms, "ms")).tz_localize("UTC")
 
 
-def _frame(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
+def _frame(rows: Sequence[dict[str, Any]], table: str, names: Sequence[str] = ()) -> pd.DataFrame:
+    """Rows of a picture with the types of the case's tables; columns are those of `table`, or `names`."""
     import pandas as pd
 
-    return pd.DataFrame([_row(row) for row in rows])
+    of_jobs, own = _types("jobs"), _types(table)
+    wanted = rows[0].keys() if rows else names or own
+    types = {name: (own | _COUNTED).get(name) or of_jobs[name] for name in wanted}
+    columns = {name: pa.array([_stored(row[name]) for row in rows], kind) for name, kind in types.items()}
+    frame: pd.DataFrame = pa.table(columns).to_pandas(types_mapper=pd.ArrowDtype)
+    return frame
+
+
+def _types(name: str) -> dict[str, pa.DataType]:
+    """Columns of a table of the case and their types, repeated text as plain text."""
+    (table,) = (table for table in TABLES if table.name == name)
+    return {c.name: c.type.value_type if pa.types.is_dictionary(c.type) else c.type for c in table.columns}
+
+
+def _stored(value: Any) -> Any:
+    return list(value.items()) if isinstance(value, dict) else value
