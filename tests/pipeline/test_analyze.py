@@ -11,11 +11,13 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from jobsleuth.case import open_case
 from jobsleuth.errors import EvidenceError, JobsleuthError, UsageError
-from jobsleuth.pipeline import AnalyzeOptions, analyze
+from jobsleuth.pipeline import AnalyzeOptions, analyze, analyze_and_tell
+from jobsleuth.reports import FORMATS, document, lines, render, render_html
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 STATES = FIXTURES / "bullmq" / "v5-every-state" / "evidence.rdb"
@@ -203,3 +205,27 @@ def test_options_of_the_machine_are_not_in_the_case(tmp_path: Path) -> None:
     options = AnalyzeOptions(tmpdir=tmp_path / "room", max_spool_bytes=1 << 30, threads=1)
     two = analyze([packed], tmp_path / "two", options)
     assert (one.path / "manifest.json").read_bytes() == (two.path / "manifest.json").read_bytes()
+
+
+def test_what_a_run_tells_is_what_its_case_tells(tmp_path: Path) -> None:
+    """The report of the run and one made from the folder later are the same in every format, findings of two files
+    with their causes included."""
+    out = tmp_path / "case"
+    case, told = analyze_and_tell([FAULTS, ASYNQ], out, AnalyzeOptions())
+    later = document(open_case(out))
+    assert told.counts["error"] > 0
+    assert case.path == out
+    for fmt in FORMATS:
+        assert list(render(told, fmt)) == list(render(later, fmt)), fmt
+    assert list(lines(told, width=100)) == list(lines(later, width=100))
+    assert "".join(render_html(case, told)) == "".join(render_html(case, later))
+
+
+def test_arrows_memory_pool_is_given_back(tmp_path: Path) -> None:
+    """A run uses a pool of its own choice; the program around it has its own again afterwards, even after an error."""
+    usual = pa.default_memory_pool().backend_name
+    analyze([STATES], tmp_path / "case", AnalyzeOptions())
+    assert pa.default_memory_pool().backend_name == usual
+    with pytest.raises(JobsleuthError):
+        analyze([tmp_path / "absent"], tmp_path / "other", AnalyzeOptions())
+    assert pa.default_memory_pool().backend_name == usual

@@ -25,7 +25,7 @@ from jobsleuth.errors import CaseError
 
 GROUP_BYTES = 16 << 20
 """Arrow bytes after which rows are written, as a row group of their table: bounds memory."""
-_IN_FLIGHT = 3
+_IN_FLIGHT = 2
 """Row groups that wait for their thread or are in work."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _JUDGED = ("checks", "causes", "findings")

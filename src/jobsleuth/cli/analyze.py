@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -89,8 +90,8 @@ def command(
     as_of_ms = None if as_of is None else unix_ms(as_of, "--as-of")
     until_ms, place = moments.until(until), moments.until_offset(until_offset)
     lean.without_pandas()
-    from jobsleuth.pipeline import AnalyzeOptions, analyze
-    from jobsleuth.reports import document, lines, render
+    from jobsleuth.pipeline import AnalyzeOptions, analyze_and_tell
+    from jobsleuth.reports import lines, render
 
     own = policies.own(checks)
     options = AnalyzeOptions(
@@ -111,20 +112,17 @@ def command(
         **({} if max_value_bytes is None else {"max_value_bytes": max_value_bytes}),
     )
     with output.progress(quiet) as progress:
-        case = analyze(evidence, out, options, progress)
-    failing = False
-    if json or not quiet or fail_on is not Threshold.NEVER:
-        report = document(case, fail_on=fail_on)
-        failing = bool(report.failing)
-        if json:
-            output.write(render(report, "json"))
-        elif not quiet:
-            output.show(lines(report, width=output.width()))
-            output.show([(), (("The case: ", "plain"), (str(out), "strong"))])
+        case, report = analyze_and_tell(evidence, out, options, progress)
+    report = replace(report, fail_on=fail_on)
+    if json:
+        output.write(render(report, "json"))
+    elif not quiet:
+        output.show(lines(report, width=output.width()))
+        output.show([(), (("The case: ", "plain"), (str(out), "strong"))])
     if own:
         judged = case.arrow("checks", ["check_id", "status", "reason"])
         policies.require_own_ran(judged, own, _MENDED)
-    raise typer.Exit(1 if failing else 0)
+    raise typer.Exit(1 if report.failing else 0)
 
 
 def _payload_limit(text: str) -> int | None:

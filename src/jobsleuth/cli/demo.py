@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -29,8 +30,8 @@ def command(
     The dumps are copied into the folder, so that every command can be tried on them.
     """
     lean.without_pandas()
-    from jobsleuth.pipeline import AnalyzeOptions, analyze
-    from jobsleuth.reports import document, lines
+    from jobsleuth.pipeline import AnalyzeOptions, analyze_and_tell
+    from jobsleuth.reports import lines
 
     try:
         out.mkdir()
@@ -39,10 +40,10 @@ def command(
     try:
         dumps = [_copied(name, out) for name in _SAMPLES]
         with output.progress(quiet) as progress:
-            case = analyze(dumps, out / "case", AnalyzeOptions(), progress)
+            case, report = analyze_and_tell(dumps, out / "case", AnalyzeOptions(), progress)
         if quiet:
             return
-        output.show(lines(document(case, fail_on="never"), width=output.width()))
+        output.show(lines(replace(report, fail_on="never"), width=output.width()))
     except BaseException:
         shutil.rmtree(out, ignore_errors=True)
         raise

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,9 @@ from jobsleuth.keyspace import Claims
 from jobsleuth.pipeline.exact import Exact
 from jobsleuth.pipeline.fingerprint import Fingerprint, fingerprint, require_unchanged
 from jobsleuth.pipeline.keys_table import key_batches, timeless, unclaimed
-from jobsleuth.pipeline.memory import give_back
+from jobsleuth.pipeline.memory import give_back, lean_arrow
 from jobsleuth.pipeline.transitions import transitions
-from jobsleuth.reports import document, prepare_html, render_html
+from jobsleuth.reports import Document, document, prepare_html, render_html
 from jobsleuth.sources import (
     DEFAULT_MAX_VALUE_BYTES,
     STANDARD_INPUT,
@@ -104,7 +104,14 @@ class AnalyzeOptions:
 
 
 def analyze(evidence: Sequence[Path], out: Path, options: AnalyzeOptions, progress: Progress | None = None) -> Case:
-    """Builds the case folder `out` from the evidence and judges it.
+    """The case of :func:`analyze_and_tell`."""
+    return analyze_and_tell(evidence, out, options, progress)[0]
+
+
+def analyze_and_tell(
+    evidence: Sequence[Path], out: Path, options: AnalyzeOptions, progress: Progress | None = None
+) -> tuple[Case, Document]:
+    """Builds the case folder `out` from the evidence and judges it; the case, and what its report says.
 
     Args:
         evidence: files, plain or compressed; `-` is standard input.
@@ -128,7 +135,7 @@ def analyze(evidence: Sequence[Path], out: Path, options: AnalyzeOptions, progre
         threads=options.threads,
         spool=SpoolOptions(options.tmpdir, options.max_spool_bytes),
     )
-    with CaseWriter(out, options.force) as writer, ThreadPoolExecutor(1) as loader:
+    with lean_arrow(), CaseWriter(out, options.force) as writer, ThreadPoolExecutor(1) as loader:
         # While the native core reads the keys, Python can get ready for what comes after.
         loader.submit(_load)
         infos: list[EvidenceInfo] = []
@@ -148,6 +155,7 @@ def analyze(evidence: Sequence[Path], out: Path, options: AnalyzeOptions, progre
         )
         with writer.preview(manifest) as preview:
             run = run_checks(preview, options.policy, [*all_checks(), *options.checks])
+        give_back()
         if run.accepted:  # a clean bill must say what it leaves out
             manifest.options["accepted_findings"] = run.accepted
         writer.append("findings", run.findings)
@@ -157,11 +165,13 @@ def analyze(evidence: Sequence[Path], out: Path, options: AnalyzeOptions, progre
             writer.preview(manifest, judged=True) as preview,
             (writer.folder / REPORT).open("w", encoding="utf-8") as page,
         ):
+            report = document(preview, checks=run.checks, findings=run.findings, known=run.causes)
+            give_back()
             # The commands on the page are for its own folder: it says the same wherever the case lies.
-            report = document(preview)
             page.writelines(render_html(preview, report, place="."))
         manifest.limits = list(report.limits)
-        return writer.finish(manifest)
+        case = writer.finish(manifest)
+        return case, replace(report, case=os.fspath(case.path))
 
 
 def _load() -> None:
@@ -241,7 +251,7 @@ def _read(
         sha256 = mark.sha256
     inner = {"compression": source.compression, "sha256": source.inner_sha256, "bytes": source.size}
     facts = keyspace.facts
-    remarks = [*facts.remarks, *keyspace.value_remarks()]
+    remarks = [*facts.remarks, *keyspace.value_remarks(), *(r for _, made in claims for r in made.remarks)]
     beyond = timeless(keyspace)
     if beyond is not None:
         remarks.append(beyond)

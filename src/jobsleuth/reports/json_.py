@@ -40,11 +40,11 @@ def render(document: Document) -> Iterator[str]:
                 "as_of_ms": f.info.as_of_ms,
                 "as_of_source": f.info.as_of_source,
                 "atomic": f.info.atomic,
-                "checksum": f.info.checksum,
+                "checksum": dict(sorted(f.info.checksum.items())),
                 "keys": f.keys,
                 "keys_of_queues": f.claimed,
                 "warnings": [asdict(w) for w in f.info.warnings],
-                "fault": f.info.fault,
+                "fault": dict(sorted(f.info.fault.items())) if f.info.fault else None,
             }
             for f in document.evidence
         ],
