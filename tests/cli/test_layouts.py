@@ -50,11 +50,55 @@ def test_doubts_are_told(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     told = lines(run_jobsleuth("layout", "test", LISTS, "--layout", file, cwd=tmp_path))
-    assert "in doubt: shop:work:eu fits shop:work:{queue} too" in told
-    assert "  line 8  shop:work:{queue}  (list, retry): no key fits" in told
-    assert "    begin alike and fit nothing: shop:work:eu:busy" in told
+    assert "in doubt: shop:work:eu is taken by shop:{queue}:eu, fits shop:work:{queue} too" in told
+    assert "  line 8  shop:work:{queue}  (list, retry): takes no key" in told
+    assert "    begin like it, fit no pattern: shop:work:eu:busy" in told
     told = lines(run_jobsleuth("layout", "test", BULLMQ, "--layout", file, cwd=tmp_path))
     assert any(line.startswith("not taken: bull:") and line.endswith(" belongs to BullMQ") for line in told)
+
+
+def test_fields_that_no_record_has_are_told(tmp_path: Path) -> None:
+    """A slip in a field's name leaves its column empty: `layout test` says so with the line, and the case has a warning
+    with the number of records; a field that one record has is in order."""
+    file = tmp_path / "l.toml"
+    text = DESCRIPTION.read_text(encoding="utf-8").replace('name = "kind"', 'name = "knid"')
+    file.write_text(text.replace('attempts = "tries"', 'attempts = "kind"'), encoding="utf-8")
+    told = lines(run_jobsleuth("layout", "test", LISTS, "--layout", file, cwd=tmp_path))
+    found = {row: n for n, row in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)}
+    expected = [
+        (found['name = "knid"'], "no record of shop has the field knid (name)"),
+        (found['attempts = "kind"'], "no record of shop has a whole number in the field kind (attempts)"),
+    ]
+    assert [row for row in told if "no record of" in row] == [f"  line {line}  {what}" for line, what in expected]
+    case = jobsleuth.analyze(LISTS, tmp_path / "c", jobsleuth.AnalyzeOptions(described=load_layouts(file)))
+    warnings = case.query("select message, count from warnings where kind = 'field_never_there' order by 1").to_pylist()
+    assert sorted((row["message"], row["count"]) for row in warnings) == sorted(
+        (f"line {line} of the layouts: {what}", 4) for line, what in expected
+    )
+
+
+def test_plain_lists_are_tested_too(tmp_path: Path) -> None:
+    """Patterns of [lists] with their lines, a key that fits and is no list, and what a slip leaves without keys."""
+    file = tmp_path / "jobsleuth.toml"
+    file.write_text(
+        '[lists]\nwaiting = [\n  "recent:{queue}",\n  "queue:{queue}",\n  "nobody:{queue}"\n]\n'
+        'processing = ["queue:{queue}:processing:{worker}"]\n',
+        encoding="utf-8",
+    )
+    told = lines(run_jobsleuth("layout", "test", LISTS, cwd=tmp_path))
+    assert [line for line in told if not line.startswith("    ")] == [
+        "plain list  (line 3)  1 queue, 1 job: 1 waiting",
+        "  line 3  recent:{queue}  (list, waiting): 1 key",
+        "",
+        "plain list  (line 4)  1 queue, 11 jobs: 3 processing, 8 waiting",
+        "  line 4  queue:{queue}  (list, waiting): 1 key",
+        "  line 7  queue:{queue}:processing:{worker}  (list, processing): 2 keys",
+        "",
+        "plain list  (line 5)  0 queues, 0 jobs",
+        "  line 5  nobody:{queue}  (list, waiting): takes no key",
+        "",
+    ]
+    assert "    fit by name, but not by type: queue:set is a set" in told
 
 
 def test_mistakes_end_the_command_with_their_line(tmp_path: Path) -> None:

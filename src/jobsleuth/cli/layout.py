@@ -59,17 +59,20 @@ def _lines(found: LayoutTest) -> Iterator[Line]:
         if fact.without_record:
             ids = number(fact.without_record, "id has", "ids have")
             yield ((f"  {ids} no record", "warning"),)
+        for line, what in fact.unread:
+            yield ((f"  line {line}  {what}", "warning"),)
         for pattern in fact.patterns:
             yield from _pattern(pattern)
         yield ()
-    for key, others in found.ambiguous:
-        yield ((f"in doubt: {terminal(key, 80)} fits {terminal(others, 120)} too", "warning"),)
+    for key, taker, others in found.ambiguous:
+        told = f"taken by {terminal(taker, 60)}, fits {terminal(others, 120)} too"
+        yield ((f"in doubt: {terminal(key, 80)} is {told}", "warning"),)
     if found.ambiguous_count > len(found.ambiguous):
-        yield ((f"  {found.ambiguous_count - len(found.ambiguous):,} more fit several patterns", "warning"),)
+        yield ((f"  {found.ambiguous_count - len(found.ambiguous):,} more are in doubt", "warning"),)
     for key, title in found.foreign:
         yield ((f"not taken: {terminal(key, 80)} belongs to {title}", "warning"),)
     if found.foreign_count > len(found.foreign):
-        yield ((f"  {found.foreign_count - len(found.foreign):,} more belong to libraries", "warning"),)
+        yield ((f"  {found.foreign_count - len(found.foreign):,} more belong to somebody else", "warning"),)
 
 
 def _pattern(fact: PatternFact) -> Iterator[Line]:
@@ -77,11 +80,15 @@ def _pattern(fact: PatternFact) -> Iterator[Line]:
     from jobsleuth.safetext import terminal
 
     style = "plain" if fact.keys else "warning"
-    count = number(fact.keys, "key") if fact.keys else "no key fits"
+    count = number(fact.keys, "key") if fact.keys else "takes no key"
     yield ((f"  line {fact.line}  {terminal(fact.text, 60)}  ({fact.what}): {count}", style),)
     if fact.examples:
         yield ((f"    e.g. {', '.join(terminal(key, 60) for key in fact.examples)}", "dim"),)
+    if fact.other_count:
+        told = ", ".join(f"{terminal(key, 60)} is a {type_}" for key, type_ in fact.other)
+        more = f" and {fact.other_count - len(fact.other):,} more" if fact.other_count > len(fact.other) else ""
+        yield ((f"    fit by name, but not by type: {told}{more}", "warning"),)
     if fact.near_count:
         shown = ", ".join(terminal(key, 60) for key in fact.near)
         more = f" and {fact.near_count - len(fact.near):,} more" if fact.near_count > len(fact.near) else ""
-        yield ((f"    begin alike and fit nothing: {shown}{more}", "dim"),)
+        yield ((f"    begin like it, fit no pattern: {shown}{more}", "dim"),)

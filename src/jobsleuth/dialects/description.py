@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from jobsleuth.errors import DialectError
@@ -23,7 +23,7 @@ INSIDE, HASH, JSON = "inside", "hash", "json"
 """Where a job's record is: in the member itself, in a hash, in a string that holds JSON."""
 PARTS = ("queue", "id", "worker", "namespace")
 
-_PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
+_PIECE = re.compile(r"(?P<text>[^{}]+)|(?P<brace>\{\{|\}\})|\{(?P<part>[^{}]*)\}")
 
 
 @dataclass(frozen=True)
@@ -51,39 +51,38 @@ class Pattern:
         Raises:
             DialectError: it has a part that is not known or comes twice, braces that do not close, or nothing fixed.
         """
-        pieces, parts, fixed, at = [], [], [], 0
-        for found in _PART.finditer(text):
-            fixed.append(text[at : found.start()])
-            pieces.append(_literal(fixed[-1]))
+        pieces: list[str] = []
+        parts: list[str] = []
+        fixed, head, at = "", "", 0
+        while found := _PIECE.match(text, at):
             at = found.end()
-            if found[1] is None:
-                fixed[-1] += found[0][0]
-                pieces.append(_literal(found[0][0]))
+            if (given := found["part"]) is None:
+                fixed += (plain := found["text"] or found["brace"][0])
+                head += "" if parts else plain
+                pieces.append(_literal(plain))
                 continue
-            name = found[1].removesuffix("...")
+            name = given.removesuffix("...")
             if name not in PARTS:
-                raise DialectError(f"there is no part {{{found[1]}}}", hint=f"there are: {', '.join(PARTS)}")
+                raise DialectError(f"there is no part {{{given}}}", hint=f"there are: {', '.join(PARTS)}")
             if name in parts:
                 raise DialectError(f"the part {{{name}}} comes twice")
             parts.append(name)
-            pieces.append(f"(?P<{name}>{'.+' if found[1].endswith('...') else '[^:]+'})")
-        fixed.append(text[at:])
-        pieces.append(_literal(fixed[-1]))
-        if "{" in text[at:] or "}" in text[at:] or any("{" in f[:-1] or "}" in f[:-1] for f in fixed[:-1] if f):
+            pieces.append(f"(?P<{name}>{'.+' if given.endswith('...') else '[^:]+'})")
+        if at < len(text):
             raise DialectError("a brace is not closed", hint="a part is {queue}; a brace itself is {{ or }}")
-        if not any(piece.strip(":") for piece in fixed):
+        if not fixed.strip(":"):
             raise DialectError("the pattern fits every key", hint="it needs a fixed part besides a colon")
-        head = _PART.split(text, maxsplit=1)[0]
         return cls(text, f"(?s)^{''.join(pieces)}$", head.encode(), tuple(parts))
 
-    def spelled(self, parts: dict[str, bytes]) -> bytes:
+    def spelled(self, parts: Mapping[str, bytes]) -> bytes:
         """The key's name with the parts filled in."""
-        out, at, stored = b"", 0, self.text
-        for found in _PART.finditer(stored):
-            out += stored[at : found.start()].encode()
-            out += found[0][:1].encode() if found[1] is None else parts[found[1].removesuffix("...")]
-            at = found.end()
-        return out + stored[at:].encode()
+        found = _PIECE.finditer(self.text)
+        return b"".join(
+            parts[piece["part"].removesuffix("...")]
+            if piece["part"] is not None
+            else (piece["text"] or piece["brace"][0]).encode()
+            for piece in found
+        )
 
 
 def _literal(text: str) -> str:
@@ -141,7 +140,7 @@ class Layout:
         lock: keys of locks.
         queue: name of the queue where a pattern has no part of that name.
         file: where it was read from; None: it is built in.
-        line: line where it begins.
+        line: line where it begins; so for locks, records and ids, 0 where they are not described.
         place: (namespace, queue) as its keys have them → as the queue is called; None: the same.
     """
 
@@ -158,6 +157,7 @@ class Layout:
     line: int = 0
     lock_line: int = 0
     record_line: int = 0
+    ids_line: int = 0
     place: Callable[[bytes, bytes], tuple[bytes, bytes]] | None = None
 
 
@@ -170,5 +170,5 @@ class Described:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all of them."""
-        return tuple(layout.name for layout in (*self.layouts, *(self.lists or ())))
+        """Names of all of them, each once."""
+        return tuple(dict.fromkeys(layout.name for layout in (*self.layouts, *(self.lists or ()))))

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from jobsleuth.keyspace.facts import Remark
+
 
 @dataclass(frozen=True)
 class QueueRef:
@@ -47,6 +49,8 @@ class Claims:
     role: npt.NDArray[np.int16]
     notes: dict[int, list[str]] = field(default_factory=dict)
     """Queue index → sentences on doubts of the claim (ambiguous prefix, nested names)."""
+    remarks: list[Remark] = field(default_factory=list)
+    """What whoever reads the evidence must know of how it was read; grows while the tables are made."""
 
     @classmethod
     def empty(cls, dialect: str, rows: int) -> Claims:

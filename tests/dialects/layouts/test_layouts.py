@@ -118,6 +118,16 @@ GOOD = '[[layout]]\nname = "x"\n[[layout.structure]]\nkey = "x:{queue}"\ntype = 
         (GOOD + GOOD.replace("[[layout", "[[layouts"), "line 7: there is no section layouts"),
         ('# mine\n[list]\nwaiting = ["jobs"]\n', "line 2: there is no section list"),
         (GOOD + "[list.more]\n", "line 7: there is no section list"),
+        ('[lists]\nwaiting = [\n  "a:{queue}",\n  # x = [\n  "b:{queu}",\n]\n', "line 5: b:{queu}: there is no part"),
+        ('[lists]\nwaiting = ["""\na""", \'\'\'b\n{c\'\'\', "d"]\n', "line 3: b\\n{c: a brace is not closed"),
+        ('lists.waiting = [\n"a",\n3]\n', "line 3: waiting is missing or no text"),
+        (GOOD + '[layout.fields]\ncreated_at = { field = "n",\n unit = "h" }\n', "the file is no TOML"),
+        (GOOD + 'name = """\nx = y\n"""\nscore = "s"\n', "line 10: a list has no scores"),
+        ('[[layout]]\n"n\\u0061me" = ""\n', "line 2: name is missing or no text"),
+        ('layout = [{ name = "x",\tstructure = [\n{ key = "a", type = "list" },\n{ key = "b" }] }]\n', "line 3: type"),
+        (GOOD + '[layout.record]\ntype = "inside"\nkey = "a:{id}"\n', "line 9: a record inside has no key"),
+        (GOOD + "[layout.record]\n", "line 7: type cannot be None"),
+        ("a = " + "[" * 5000 + "]" * 5000, "the file is no TOML that can be read"),
     ],
 )
 def test_mistakes_are_named_with_their_line(text: str, message: str, tmp_path: Path) -> None:

@@ -25,7 +25,9 @@ class IdInTwoStructures(Check):
     workers of the queue first if one of the places is `wait`, `pending`, `delayed`, `retry` or `scheduled`.
 
     False alarms
-    None known in a snapshot of one instant; an export taken over seconds shows jobs that move.
+    None known in a snapshot of one instant; an export taken over seconds shows jobs that move. Payloads of plain lists
+    that hold no id are told apart by their bytes only: the same bytes in two lists may be two jobs, so this is possible
+    then, and a warning.
 
     References
     OptimalBits/bull#1600, OptimalBits/bull#356, taskforcesh/bullmq#1062.
@@ -57,7 +59,13 @@ class IdInTwoStructures(Check):
         )
         SELECT dialect, namespace, queue, job_id, evidence, db,
             string_agg(DISTINCT structure, ', ' ORDER BY structure) AS structures,
-            string_agg(DISTINCT key, ', ' ORDER BY key) AS keys
+            string_agg(DISTINCT key, ', ' ORDER BY key) AS keys,
+            CASE
+                WHEN dialect IN ('lists', 'layouts') AND job_id SIMILAR TO 'sha256:[0-9a-f]{16}(#[0-9]+)?'
+                    THEN 'possible'
+                ELSE 'certain'
+            END AS certainty,
+            CASE WHEN certainty = 'possible' THEN 'warning' ELSE 'error' END AS severity
         FROM (
             SELECT *, hash(evidence, db, dialect, namespace, queue, job_id) AS number
             FROM membership

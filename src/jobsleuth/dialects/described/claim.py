@@ -108,7 +108,7 @@ def claim(dialect: str, keyspace: Keyspace, free: npt.NDArray[np.bool_], layouts
             namespace, name = form.place(namespace, name)
         place = (layout, db[row].as_py(), namespace, name)
         if place not in known and make:
-            _require_own_name(layouts, layout, owner.setdefault(place[1:], layout), namespace, name)
+            _require_own_name(dialect, layouts, layout, owner.setdefault(place[1:], layout), namespace, name)
             known[place] = len(claims.queues)
             base = namespace + b":" + name if namespace else name
             claims.queues.append(QueueRef(place[1], namespace, name, base))
@@ -140,7 +140,9 @@ def claim(dialect: str, keyspace: Keyspace, free: npt.NDArray[np.bool_], layouts
     return claims
 
 
-def _require_own_name(layouts: Sequence[Layout], layout: int, first: int, namespace: bytes, name: bytes) -> None:
+def _require_own_name(
+    dialect: str, layouts: Sequence[Layout], layout: int, first: int, namespace: bytes, name: bytes
+) -> None:
     if layout == first:
         return
     form, other = layouts[layout], layouts[first]
@@ -148,5 +150,5 @@ def _require_own_name(layouts: Sequence[Layout], layout: int, first: int, namesp
     raise UsageError(
         f"line {form.line}: its queue {called} is called as one of the layout at line {other.line}",
         file=form.file,
-        hint="give one of them a namespace of its own",
+        hint="give one of them a namespace of its own" + (", in a [[layout]]" if dialect == "lists" else ""),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from jobsleuth.dialects.description import ANY, TIMES, Layout, Pattern, Source, Structure
 
@@ -53,24 +53,72 @@ _PLACES: Mapping[str, Callable[[bytes, bytes], tuple[bytes, bytes]]] = {
 }
 
 
-def plain(name: str, patterns: Mapping[str, Sequence[Pattern]], namespace: str, file: str | None = None) -> Layout:
-    """The layout of plain lists with these patterns for each of :data:`KINDS`."""
-    structures = tuple(
-        Structure(kind, state, type_, pattern, unit)
-        for kind, (state, type_, unit) in KINDS.items()
-        for pattern in patterns.get(kind, ())
+@dataclass(frozen=True)
+class Named:
+    """A pattern for plain lists: what it is for, one of :data:`KINDS`, and its line in the user's file."""
+
+    kind: str
+    pattern: Pattern
+    line: int = 0
+
+
+def given(patterns: Sequence[Named], file: str) -> tuple[Layout, ...]:
+    """Layouts of the user's patterns: one for each waiting list, with the lists that belong to it.
+
+    To a waiting list belongs what begins like it, and where there is no other, everything; what belongs to none is a
+    queue of its own. Only patterns that both have a part {queue}, or both have none, belong together.
+    """
+    waiting = [named for named in patterns if named.kind == "waiting"]
+    families: dict[str, list[Named]] = {}
+    for named in (*waiting, *(n for n in patterns if n.kind != "waiting")):
+        base = named if named.kind == "waiting" else _base(named, waiting)
+        families.setdefault(base.pattern.text, []).append(named)
+    return tuple(
+        replace(_layout(members, _space(base), file), line=members[0].line, queue=_own_name(members[0].pattern))
+        for base, members in families.items()
     )
-    return Layout(name, namespace, structures, fields=_SOURCES, file=file)
+
+
+def _base(named: Named, waiting: Sequence[Named]) -> Named:
+    """The waiting list that it belongs to, itself where there is none."""
+    alike = [w for w in waiting if ("queue" in w.pattern.parts) == ("queue" in named.pattern.parts)]
+    text = named.pattern.text
+    begun = [w for w in alike if text.startswith(w.pattern.text) and not text[len(w.pattern.text) :][:1].isalnum()]
+    if begun:
+        return max(begun, key=lambda w: len(w.pattern.text))
+    return alike[0] if len({w.pattern.text for w in waiting}) == 1 and alike else named
+
+
+def _space(base: str) -> str:
+    """What stands before the queue's name, so that ``jobs:{queue}`` and ``urgent:{queue}`` are told apart."""
+    head, part, _ = base.partition("{queue")
+    return (head.strip(":") if part and "{" not in head else "") or "lists"
+
+
+def _own_name(pattern: Pattern) -> str | None:
+    """Without a part {queue} each key is a queue, called as the key."""
+    if "queue" in pattern.parts:
+        return None
+    return pattern.spelled({part: b"{%s}" % part.encode() for part in pattern.parts}).decode()
+
+
+def _layout(patterns: Sequence[Named], namespace: str, file: str | None = None) -> Layout:
+    structures = tuple(
+        # `mails:queue:processing` is what was taken from `mails:queue`, no queue `processing` of an application
+        # `mails`: what waits is looked for last.
+        Structure(kind, state, type_, named.pattern, unit, named.line, late=kind == "waiting")
+        for kind, (state, type_, unit) in KINDS.items()
+        for named in patterns
+        if named.kind == kind
+    )
+    return Layout("plain list", namespace, structures, fields=_SOURCES, file=file)
 
 
 def _family(base: str) -> Layout:
-    patterns = {"waiting": [Pattern.parse(base)]}
-    patterns |= {kind: [Pattern.parse(base + tail) for tail in tails] for kind, tails in _TAILS.items()}
+    patterns = [Named("waiting", Pattern.parse(base))]
+    patterns += [Named(kind, Pattern.parse(base + tail)) for kind, tails in _TAILS.items() for tail in tails]
     space = base.partition(":")[0] if base.startswith("queue") else "lists"
-    form = plain("plain list", patterns, space)
-    # `mails:queue:processing` is what was taken from `mails:queue`, no queue `processing` of an application `mails`.
-    structures = tuple(replace(s, late=s.name == "waiting") for s in form.structures)
-    return replace(form, structures=structures, place=_PLACES.get(base))
+    return replace(_layout(patterns, space), place=_PLACES.get(base))
 
 
 BUILT_IN = tuple(_family(base) for base in _FAMILIES)

@@ -8,27 +8,46 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from jobsleuth.dialects.description import ANY, ISO, NUMBERS, TEXTS, TIMES, UNITS, Layout
+from jobsleuth.dialects.description import ANY, ISO, NUMBERS, TIMES, UNITS, Layout
 from jobsleuth.dialects.rows import YEAR_2000_MS, YEAR_2100_MS
 from jobsleuth.safetext import from_bytes
 
 _DEEPEST = 32
 
 
-class Times:
-    """How many values of each time were read, and how many of them the unit puts outside 2000 to 2100.
+class Tally:
+    """How the records of one layout were read.
 
-    A time is a column of `jobs`, or the scores of one key: (number of the structure, the key's row).
+    Attributes:
+        records: records with fields.
+        shapeless: records that are no JSON object, which have none.
+        present: column of `jobs` → records that have a field for it.
+        usable: column → records that have a value for it.
+        members: members that are jobs themselves.
+        named: those of them that hold an id.
+        read: values of each time; a time is a column, or the scores of one key: (number of the structure, its row).
+        odd: those of them that the unit puts outside 2000 to 2100.
     """
 
     def __init__(self) -> None:
+        self.records = 0
+        self.shapeless = 0
+        self.present: dict[str, int] = {}
+        self.usable: dict[str, int] = {}
+        self.members = 0
+        self.named = 0
         self.read: dict[str | tuple[int, int], int] = {}
         self.odd: dict[str | tuple[int, int], int] = {}
 
-    def note(self, time: str | tuple[int, int], fits: bool) -> None:
-        """Counts a value."""
+    def note_time(self, time: str | tuple[int, int], fits: bool) -> None:
+        """Counts a value of a time."""
         self.read[time] = self.read.get(time, 0) + 1
         self.odd[time] = self.odd.get(time, 0) + (not fits)
+
+    def note_field(self, column: str, usable: bool) -> None:
+        """Counts a record that has a field for the column."""
+        self.present[column] = self.present.get(column, 0) + 1
+        self.usable[column] = self.usable.get(column, 0) + usable
 
 
 def parsed(stored: bytes) -> dict[str, Any] | None:
@@ -36,18 +55,37 @@ def parsed(stored: bytes) -> dict[str, Any] | None:
     if stored.lstrip()[:1] != b"{":
         return None
     try:
-        found = json.loads(stored)
+        found = read_json(stored)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
 
-def identity(member: bytes, record: Mapping[str, Any] | None, ids: tuple[str, ...]) -> str:
-    """Id of a job that is stored inside a structure: its own, else the beginning of a digest of its bytes."""
+def read_json(stored: bytes) -> Any:
+    """The JSON value; `NaN` and `Infinity`, which Python would take, are none (RFC 8259, section 6).
+
+    Raises:
+        ValueError: it is none.
+        RecursionError: it is nested too deep to tell.
+    """
+    return json.loads(stored, parse_constant=_no_number)
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")
+
+
+def own_id(record: Mapping[str, Any] | None, ids: tuple[str, ...]) -> str | None:
+    """Id that a job holds: a text or a whole number, which is the same id as the text of its digits."""
     for name in ids if record is not None else ():
         value = at(record, name)
         if (isinstance(value, str) and value) or (isinstance(value, int) and not isinstance(value, bool)):
             return from_bytes(str(value).encode("utf-8", "surrogatepass"))
+    return None
+
+
+def digest(member: bytes) -> str:
+    """Id of a job that holds none: the beginning of a digest of its bytes."""
     return f"sha256:{hashlib.sha256(member).hexdigest()[:16]}"
 
 
@@ -62,26 +100,35 @@ def at(record: Any, path: str) -> Any:
     return record
 
 
-def columns(layout: Layout, record: Mapping[str, Any] | None, counted: Times) -> dict[str, Any]:
+def columns(layout: Layout, record: Mapping[str, Any] | None, tally: Tally) -> dict[str, Any]:
     """Columns of `jobs` from the record: texts, Unix ms, whole numbers; what does not fit is not there."""
     out: dict[str, Any] = {}
     if record is None:
+        tally.shapeless += 1
         return out
+    tally.records += 1
     for column, source in layout.fields.items():
-        value = next((v for name in source.fields if (v := at(record, name)) is not None), None)
-        if value is None:
+        stored = [value for name in source.fields if (value := at(record, name)) is not None]
+        if not stored:
             continue
-        if column in TEXTS:
-            out[column] = _text(value)
-        elif column in TIMES:
-            when = moment(value, source.unit)
-            counted.note(column, when is not None)
-            out[column] = when
-        elif column in NUMBERS:
-            out[column] = _whole(value)
-        elif column == "payload":
-            out[column] = value if isinstance(value, bytes) else _text(value).encode("utf-8", "surrogateescape")
+        read = next((v for value in stored if (v := _value(column, value, source.unit)) is not None), None)
+        tally.note_field(column, read is not None)
+        if column in TIMES:
+            tally.note_time(column, read is not None)
+        if read is not None:
+            out[column] = read
     return out
+
+
+def _value(column: str, stored: Any, unit: str | None) -> Any:
+    """What the column holds of a stored value, None where it cannot."""
+    if column in TIMES:
+        return moment(stored, unit)
+    if column in NUMBERS:
+        return _whole(stored)
+    if column == "payload":
+        return stored if isinstance(stored, bytes) else _text(stored).encode("utf-8", "surrogateescape")
+    return _text(stored)
 
 
 def moment(value: Any, unit: str | None) -> int | None:

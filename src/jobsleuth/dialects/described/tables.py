@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,12 @@ import pyarrow as pa
 
 from jobsleuth.dialects.base import Options
 from jobsleuth.dialects.described.claim import DescribedClaims, Match
-from jobsleuth.dialects.described.records import Times, columns, identity, moment, parsed
-from jobsleuth.dialects.description import INSIDE, JSON, STATES, Layout
+from jobsleuth.dialects.described.records import Tally, columns, digest, moment, own_id, parsed, read_json
+from jobsleuth.dialects.description import INSIDE, JSON, NUMBERS, STATES, Layout
 from jobsleuth.dialects.rows import COUNTS, MS, Places, constant, names
 from jobsleuth.errors import DialectError
-from jobsleuth.keyspace import Claims, Keyspace, Rows
-from jobsleuth.safetext import from_bytes
+from jobsleuth.keyspace import Claims, Keyspace, Remark, Rows
+from jobsleuth.safetext import from_bytes, terminal
 
 _PIECE = 1 << 14
 _S, _I = pa.string(), pa.int64()
@@ -39,7 +38,7 @@ class Tables:
     """The tables of one keyspace.
 
     Attributes:
-        times: per layout, how its time fields were read; after :meth:`rows`.
+        tallies: per layout, how its records were read; after :meth:`rows`.
     """
 
     def __init__(self, keyspace: Keyspace, claims: Claims, options: Options) -> None:
@@ -54,14 +53,14 @@ class Tables:
             workers: list[bytes | None] = [*match.parts.get("worker", [])] or [None] * len(match.rows)
             for row, worker in zip(match.rows.tolist(), workers, strict=True):
                 self._structure[row] = (layout, nth, None if worker is None else from_bytes(worker))
-        # What structures say of each id: bits of the states, the earliest due time, who took it.
+        # What structures say of each id: bits of the states, the earliest due time, who took it, how often it is there.
         self._jobs: dict[tuple[int, str], list[Any]] = {}
         self._exact: dict[str, bytes] = {}
         self._counts: list[dict[str, int]] = [{} for _ in claims.queues]
         self._oldest: list[int | None] = [None for _ in claims.queues]
         self._latest: list[int | None] = [None for _ in claims.queues]
         self._locked: npt.NDArray[np.int64] = np.zeros(len(claims.queues), np.int64)
-        self.times = [Times() for _ in claims.layouts]
+        self.tallies = [Tally() for _ in claims.layouts]
 
     def rows(self) -> Iterator[tuple[str, pa.Table]]:
         """Membership, locks, jobs, queues, in this order."""
@@ -70,20 +69,53 @@ class Tables:
         yield from self._locks()
         yield from self._pieces("jobs", _JOBS, self._all_jobs(where))
         yield "queues", self._queues()
+        self._claims.remarks += [
+            Remark("field_never_there", f"line {line} of the layouts: {what}", count=count)
+            for _, line, what, count in self.unread()
+        ]
+
+    def unread(self) -> Iterator[tuple[int, int, str, int]]:
+        """(layout, line, what is wrong, records without it) of everything described that no record has, or none has in
+        a form that could be read; after :meth:`rows`."""
+        for number, (layout, tally) in enumerate(zip(self._claims.layouts, self.tallies, strict=True)):
+            described = {column: source for column, source in layout.fields.items() if source.line}
+            if layout.ids_line and tally.members and not tally.named:
+                yield number, layout.ids_line, f"no job of {_shown(layout.name)} holds an id as ids says", tally.members
+            if tally.shapeless and not tally.records and described:
+                what = f"no record of {_shown(layout.name)} is a JSON object, so no field is read"
+                yield number, min(source.line for source in described.values()), what, tally.shapeless
+            for column, source in described.items() if tally.records else ():
+                name = f"the field {_shown(' or '.join(source.fields))} ({column})"
+                if column not in tally.present:
+                    what = f"no record of {_shown(layout.name)} has {name}"
+                elif not tally.usable[column] and column in NUMBERS:
+                    what = f"no record of {_shown(layout.name)} has a whole number in {name}"
+                else:
+                    continue
+                yield number, source.line, what, tally.records
 
     # -- structures ---------------------------------------------------------------------------------------------------
 
     def _elements(self, rows: Rows) -> Iterator[tuple[int, Layout, int, str, bytes, int, float | None]]:
         """(key row, layout, structure, id, member, position, score) of every element."""
+        key = -1
+        copies: dict[str, int] = {}
         for batch in self._keyspace.elements(rows) if len(rows) else ():
             given = [batch.column(name).to_pylist() for name in ("row", "member", "position", "score")]
             for row, member, position, score in zip(*given, strict=True):
                 number, nth, _ = self._structure[row]
                 layout = self._claims.layouts[number]
-                if layout.record == INSIDE and layout.structures[nth].state is not None:
-                    job_id = identity(member, parsed(member), layout.ids)
-                else:
+                if layout.record != INSIDE or layout.structures[nth].state is None:
                     job_id = self._named(member)
+                elif (own := own_id(parsed(member), layout.ids)) is not None:
+                    job_id = own
+                else:
+                    # The same text twice in one list is two jobs: nothing says that it is one.
+                    if row != key:
+                        key, copies = row, {}
+                    job_id = digest(member)
+                    copies[job_id] = copy = copies.get(job_id, 0) + 1
+                    job_id += f"#{copy}" if copy > 1 else ""
                 yield row, layout, nth, job_id, member, position, score
 
     def _named(self, stored: bytes) -> str:
@@ -101,13 +133,14 @@ class Tables:
             due = None
             if structure.unit is not None and score is not None:
                 due = moment(score, structure.unit)
-                self.times[self._claims.layout_of[queue]].note((nth, row), due is not None)
+                self.tallies[self._claims.layout_of[queue]].note_time((nth, row), due is not None)
             if structure.state is not None:
-                known = self._jobs.setdefault((queue, job_id), [0, None, None])
+                known = self._jobs.setdefault((queue, job_id), [0, None, None, 0])
                 known[0] |= 1 << STATES.index(structure.state)
                 if due is not None and (known[1] is None or due < known[1]):
                     known[1] = due
                 known[2] = known[2] or self._structure[row][2]
+                known[3] += 1
             yield {
                 "queue_number": queue,
                 "structure": structure.name,
@@ -128,12 +161,26 @@ class Tables:
 
     def _all_jobs(self, rows: Rows) -> Iterator[dict[str, Any]]:
         done: set[tuple[int, str]] = set()
+        copies: dict[tuple[int, str], dict[bytes, int]] = {}
         for row, layout, nth, job_id, member, _, _ in self._elements(rows):
-            place = (int(self._claims.queue[row]), job_id)
-            if layout.record != INSIDE or layout.structures[nth].state is None or place in done:
+            state = layout.structures[nth].state
+            if layout.record != INSIDE or state is None:
                 continue
-            done.add(place)
-            yield self._job(place, layout, parsed(member), member, None)
+            place = (int(self._claims.queue[row]), job_id)
+            tally = self.tallies[self._claims.layout_of[place[0]]]
+            tally.members += 1
+            tally.named += not job_id.startswith("sha256:")
+            known = self._jobs[place]
+            known[3] -= 1
+            if not known[3] and place not in copies:
+                yield self._job(place, layout, parsed(member), member, None)
+                continue
+            found = copies.setdefault(place, {})
+            found[member] = min(STATES.index(state), found.get(member, len(STATES)))
+            if not known[3]:
+                # Of copies that differ the one counts that decides the state; what it lacks the others may tell.
+                first, *others = sorted(copies.pop(place).items(), key=lambda copy: copy[1])
+                yield self._job(place, layout, parsed(first[0]), first[0], None, [parsed(o) for o, _ in others])
         for number, match in self._claims.records.items():
             yield from self._recorded(number, match, done)
         for place in self._jobs.keys() - done if self._claims.records else ():
@@ -185,12 +232,15 @@ class Tables:
         record: dict[str, Any] | None,
         whole: bytes | None,
         key: str | None,
+        others: Sequence[dict[str, Any] | None] = (),
     ) -> dict[str, Any]:
-        mask, due, worker = self._jobs.get(place, (0, None, None))
+        mask, due, worker, _ = self._jobs.get(place, (0, None, None, 0))
         state = self._state(mask)
-        number = self._claims.layout_of[place[0]]
-        found = columns(layout, record, self.times[number])
+        tally = self.tallies[self._claims.layout_of[place[0]]]
+        found = columns(layout, record, tally)
         payload = found.pop("payload", whole)
+        for other in others:
+            found = {name: value for name, value in columns(layout, other, tally).items() if name != "payload"} | found
         self._note(place[0], state, found)
         return {
             "scheduled_at": due,
@@ -221,7 +271,7 @@ class Tables:
         return [(name, value if self._limit is None else value[: self._limit]) for name, value in left] or None
 
     def _ghost(self, place: tuple[int, str], layout: Layout) -> dict[str, Any]:
-        mask, due, worker = self._jobs[place]
+        mask, due, worker, _ = self._jobs[place]
         state = self._state(mask)
         self._note(place[0], state, {})
         key = None
@@ -343,7 +393,11 @@ def _format(payload: bytes) -> str:
     if not payload:
         return "empty"
     try:
-        json.loads(payload)
+        read_json(payload)
     except (ValueError, RecursionError):
         return "opaque"
     return "json"
+
+
+def _shown(text: str) -> str:
+    return terminal(text, 60)

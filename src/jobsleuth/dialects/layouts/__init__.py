@@ -41,7 +41,7 @@ class Layouts:
 
         tables = Tables(keyspace, claims, options)
         yield from tables.rows()
-        require_units(options.layouts, tables.times)
+        require_units(options.layouts, tables.tallies)
 
 
 DIALECT: Dialect = Layouts()

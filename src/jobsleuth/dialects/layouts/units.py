@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobsleuth.dialects.described.records import Times
+from jobsleuth.dialects.described.records import Tally
 from jobsleuth.dialects.description import Layout
 from jobsleuth.errors import UsageError
 
@@ -12,17 +12,17 @@ _ENOUGH = 10
 """From so many values on, one key alone can show that its unit is another; fewer may be what was put there by hand."""
 
 
-def require_units(layouts: Sequence[Layout], times: Sequence[Times]) -> None:
+def require_units(layouts: Sequence[Layout], tallies: Sequence[Tally]) -> None:
     """Makes sure that most values of each time are times between 2000 and 2100: of each field of records, of the scores
     of each structure, and of those of each key that has many.
 
     Raises:
         UsageError: naming the file and the line that describes the unit.
     """
-    for layout, counted in zip(layouts, times, strict=True):
+    for layout, tally in zip(layouts, tallies, strict=True):
         whole: dict[int, tuple[int, int]] = {}
-        for time, read in counted.read.items():
-            odd = counted.odd[time]
+        for time, read in tally.read.items():
+            odd = tally.odd[time]
             if isinstance(time, str):
                 source = layout.fields[time]
                 _require(layout, time, source.unit, source.line, odd, read)
