@@ -9,7 +9,8 @@ class UnparsablePayload(Check):
     """A payload cannot be parsed, where those of its neighbours can.
 
     What it finds
-    A job whose payload is no JSON in a queue where nine of ten payloads are (at least three).
+    A job whose payload is no JSON where at least two others of its queue are, and either it is the only one that is
+    not, or at most one of ten is not, or it begins as JSON does (`{` or `[`) and most of the others can be parsed.
 
     Why it matters
     Its worker will most likely fail on it, and may do so again and again, or lose it.
@@ -21,7 +22,8 @@ class UnparsablePayload(Check):
     Look at the payload (`jobsleuth job`), and at what the worker does with one it cannot read.
 
     False alarms
-    Queues that hold two kinds of payloads on purpose.
+    Queues that hold two kinds of payloads on purpose. With few payloads that may be chance, so it is possible only
+    where fewer than nine can be parsed and the payload does not begin as JSON does.
 
     References
     RFC 8259.
@@ -38,7 +40,7 @@ class UnparsablePayload(Check):
     moving = False
     dialects = ("layouts", "lists")
     needs = {
-        "jobs": (*JOB_PLACE, "state", "payload_format", "payload_bytes", "key"),
+        "jobs": (*JOB_PLACE, "state", "payload", "payload_format", "payload_bytes", "key"),
     }
     sql = """
         WITH formats AS (
@@ -48,14 +50,22 @@ class UnparsablePayload(Check):
             WHERE dialect IN ('lists', 'layouts') AND payload_format IS NOT NULL
             GROUP BY ALL
         )
-        SELECT dialect, namespace, queue, j.job_id, j.key, evidence, db, j.state, j.payload_bytes, f.parsed, f.payloads
+        SELECT dialect, namespace, queue, j.job_id, j.key, evidence, db, j.state, j.payload_bytes, f.parsed, f.payloads,
+            CASE WHEN j.begun OR f.parsed >= 9 THEN 'certain' ELSE 'possible' END AS certainty
         FROM (
-            SELECT dialect, namespace, queue, job_id, key, evidence, db, state, payload_bytes
+            SELECT dialect, namespace, queue, job_id, key, evidence, db, state, payload_bytes,
+                -- Where payloads were not kept nothing begins at all.
+                coalesce(hex(payload[:64]).regexp_matches('^(09|0A|0D|20)*(5B|7B)'), FALSE) AS begun
             FROM jobs
             WHERE dialect IN ('lists', 'layouts') AND payload_format IN ('opaque', 'empty')
         ) AS j
         JOIN formats AS f USING (dialect, namespace, queue, evidence, db)
-        WHERE f.parsed >= 3 AND f.parsed * 10 >= f.payloads * 9
+        WHERE f.parsed >= 2
+            AND (
+                f.payloads - f.parsed = 1
+                OR (f.payloads - f.parsed) * 10 <= f.payloads
+                OR (j.begun AND f.parsed * 2 > f.payloads)
+            )
     """
     message = (
         "The payload of job {job_id} of queue {queue} ({state}) is no JSON; {parsed} of {payloads} in the queue are"
