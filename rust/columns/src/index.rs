@@ -67,7 +67,7 @@ pub fn index(
         }
         pass.summary.fail(&error);
     } else {
-        pass.ended(end, &walker, salvage)?;
+        pass.ended(end, &mut walker, salvage)?;
     }
     // After a fault too: it tells how much is missing.
     pass.slots.close(&mut pass.summary);
@@ -173,13 +173,12 @@ impl Pass {
         }
     }
 
-    fn ended<I: Input>(&mut self, end: u64, walker: &Walker<I>, salvage: bool) -> Result<()> {
-        let (trailing, stray_modifiers) = (walker.trailing(), walker.stray_modifiers());
+    fn ended<I: Input>(&mut self, end: u64, walker: &mut Walker<I>, salvage: bool) -> Result<()> {
+        let (behind, stray_modifiers) = (walker.behind()?, walker.stray_modifiers());
         let summary = &mut self.summary;
-        summary.trailing_bytes = trailing;
-        if trailing > 0 {
-            let message = format!("{trailing} bytes behind the end of the snapshot were not looked at");
-            summary.note("trailing_bytes", Some(end), trailing, message);
+        summary.trailing_bytes = behind.bytes();
+        if let Some(kind) = behind.kind() {
+            summary.note(kind, Some(end), behind.bytes(), behind.to_string());
         }
         if stray_modifiers > 0 {
             let message = "an expiry time or the like belongs to no key".to_owned();

@@ -28,7 +28,9 @@ fn main() -> ExitCode {
         Ok(summary) => {
             eprintln!(
                 "{} keys, checksum {:?}, {} bytes behind the end",
-                summary.keys, summary.checksum, summary.trailing
+                summary.keys,
+                summary.checksum,
+                summary.behind.bytes()
             );
             if flushed.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) }
         }

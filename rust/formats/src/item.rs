@@ -47,7 +47,7 @@ pub enum Item<'a> {
         value: u64,
     },
     Key(KeyEntry<'a>),
-    /// The end of the snapshot. Bytes behind it are not looked at: see [`Walker::trailing`](crate::Walker::trailing).
+    /// The end of the snapshot. Bytes behind it are not looked at: see [`Walker::behind`](crate::Walker::behind).
     End(Checksum),
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::Write;
 
+use crate::behind::Behind;
 use crate::context::Limits;
 use crate::dump::{DumpInfo, decode_inspected, inspect_dump};
 use crate::error::{Error, ErrorKind, Result};
@@ -36,8 +37,8 @@ pub struct CatSummary {
     /// Bytes of NDJSON.
     pub bytes: u64,
     pub checksum: Option<Checksum>,
-    /// Bytes behind the snapshot.
-    pub trailing: u64,
+    /// What stands behind the snapshot.
+    pub behind: Behind,
 }
 
 /// A fault, and what was written before it.
@@ -111,7 +112,7 @@ fn run<P: Positioned + ?Sized, W: Write>(
     let Some(end) = spans.end() else { return Ok(()) };
     let end = end?;
     written.checksum = Some(end.checksum);
-    written.trailing = end.trailing;
+    written.behind = end.behind;
     if let (Checksum::Mismatch { stored, computed }, false) = (end.checksum, options.accept_wrong_checksum) {
         return Err(Error::new(end.checksum_offset, ErrorKind::Checksum { stored, computed }));
     }

@@ -1,5 +1,6 @@
 //! A file cut into spans of whole keys, so that several threads can decode it.
 
+use crate::behind::Behind;
 use crate::context::{Context, Limits};
 use crate::error::Result;
 use crate::header::Header;
@@ -25,7 +26,7 @@ pub(crate) struct End {
     pub checksum: Checksum,
     /// Where the checksum stands.
     pub checksum_offset: u64,
-    pub trailing: u64,
+    pub behind: Behind,
 }
 
 pub(crate) struct Spans<'p, P: ?Sized> {
@@ -84,7 +85,7 @@ impl<'p, P: Positioned + ?Sized> Spans<'p, P> {
                 }
                 Ok(Some(Item::End(checksum))) => {
                     let checksum_offset = self.walker.checksum_offset();
-                    self.end = Some(Ok(End { checksum, checksum_offset, trailing: self.walker.trailing() }));
+                    self.end = Some(self.walker.behind().map(|behind| End { checksum, checksum_offset, behind }));
                 }
                 Ok(_) => {}
                 Err(error) => self.end = Some(Err(error)),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::behind::Behind;
 use crate::context::{Context, Limits};
 use crate::decode::Decoder;
 use crate::error::{Error, ErrorKind, Result};
@@ -160,9 +161,9 @@ impl<I: Input> Walker<I> {
         self.input.offset()
     }
 
-    /// Bytes from here to the end of the input: after the end of the snapshot, what no snapshot needs.
-    pub fn trailing(&self) -> u64 {
-        self.input.remaining()
+    /// After the end of the snapshot, what stands between it and the end of the input.
+    pub fn behind(&mut self) -> Result<Behind> {
+        Behind::of(&mut self.input)
     }
 
     /// Where the checksum stands; known after the end.

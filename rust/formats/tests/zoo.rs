@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Sips, file, key, len, lines, lines_of, listpack, s, zoo};
-use jobsleuth_formats::{Checksum, Decoder, Family, Frame, Item, Kind, Limits, SliceInput, Visitor, Walker};
+use jobsleuth_formats::{Behind, Checksum, Decoder, Family, Frame, Item, Kind, Limits, SliceInput, Visitor, Walker};
 
 /// Every type gives the value that its bytes were made for.
 #[test]
@@ -131,7 +131,7 @@ fn index_and_decoder_agree() {
         }
     }
     assert!(walker.next().unwrap().is_none());
-    assert_eq!(walker.trailing(), 0);
+    assert_eq!(walker.behind().unwrap(), Behind::Nothing);
     let ctx = walker.context();
     let mut decoder = Decoder::new();
     for (key, rdb_type, kind, elements, from, to) in spans {
@@ -274,7 +274,7 @@ fn replication_frames() {
         for (text, result) in [lines_of(&framed), lines(&Sips(&framed, 5), framed.len(), 2)] {
             let summary = result.expect("the file is sound");
             assert!(matches!(summary.checksum, Some(Checksum::Ok(_))));
-            assert_eq!((text, summary.trailing), (whole.clone(), 0));
+            assert_eq!((text, summary.behind), (whole.clone(), Behind::Nothing));
         }
     }
 }
@@ -300,8 +300,27 @@ fn bytes_behind_the_end() {
     let bytes = [&zoo()[..], b"*1\r\n$4\r\nPING\r\n"].concat();
     let (_, result) = lines(&Sips(&bytes, 4096), bytes.len(), 1);
     let summary = result.expect("the snapshot is sound");
-    assert_eq!(summary.trailing, 14);
+    assert_eq!(summary.behind, Behind::Unknown(14));
     assert!(matches!(summary.checksum, Some(Checksum::Ok(_))));
+}
+
+/// 40 hexadecimal digits, as the server draws them, end a transfer without a disk; what only resembles them does not.
+#[test]
+fn the_mark_of_a_transfer_behind_the_end() {
+    let mark = "53d89ba68a2a7dd761cc41de77c75d612ea11cf5";
+    for (tail, behind) in [
+        (mark.to_owned(), Behind::EndMark),
+        (mark.to_uppercase(), Behind::Unknown(40)),
+        (mark.replace('5', "g"), Behind::Unknown(40)),
+        (format!("{mark}0"), Behind::Unknown(41)),
+        (mark[1..].to_owned(), Behind::Unknown(39)),
+    ] {
+        let bytes = [&zoo()[..], tail.as_bytes()].concat();
+        for sip in [1, 4096] {
+            let (_, result) = lines(&Sips(&bytes, sip), bytes.len(), 1);
+            assert_eq!(result.expect("the snapshot is sound").behind, behind, "{tail}");
+        }
+    }
 }
 
 /// The listpacks made here for streams are byte for byte those that a Redis 7.0.15 server wrote for the same commands.

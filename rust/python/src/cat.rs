@@ -74,9 +74,9 @@ fn gone(out: Option<&Path>, error: &io::Error) -> bool {
 
 fn summary(written: &formats::CatSummary) -> String {
     let mut warnings = Vec::new();
-    if written.trailing > 0 {
-        let message = format!("{} bytes behind the end of the snapshot were not looked at", written.trailing);
-        warnings.push(serde_json::json!({"kind": "trailing_bytes", "message": message, "count": written.trailing}));
+    if let Some(kind) = written.behind.kind() {
+        let (message, count) = (written.behind.to_string(), written.behind.bytes());
+        warnings.push(serde_json::json!({"kind": kind, "message": message, "count": count}));
     }
     serde_json::json!({"keys": written.keys, "warnings": warnings}).to_string()
 }
