@@ -9,7 +9,8 @@ class PendingTooLong(Check):
     """An entry was delivered long ago and is still not acknowledged.
 
     What it finds
-    A pending entry whose latest delivery is longer ago than `pending_after_ms` (five minutes).
+    A pending entry whose latest delivery is longer ago than `pending_after_ms` (five minutes), or is dated outside 2000
+    to 2100, as `XCLAIM … TIME` may do: `jobs.rest` has the number that is stored.
 
     Why it matters
     A group never delivers a pending entry again by itself: it waits until somebody claims it.
@@ -49,10 +50,14 @@ class PendingTooLong(Check):
         SELECT j.dialect, j.namespace, j.queue, j.job_id, j.key, j.evidence, j.db, j.worker_name, j.attempts,
             j.started_at, e.as_of_ms - epoch_ms(j.started_at) AS pending_ms,
             j.started_at AS since_from, j.started_at AS since_to, 'its latest delivery' AS since_why,
-            'observed' AS since_basis, duration_text(e.as_of_ms - epoch_ms(j.started_at)) AS _since
+            'observed' AS since_basis,
+            CASE
+                WHEN j.started_at IS NULL THEN 'since a time outside 2000 to 2100'
+                ELSE 'for ' || duration_text(e.as_of_ms - epoch_ms(j.started_at))
+            END AS _since
         FROM jobs AS j
         JOIN evidence AS e ON e.evidence = j.evidence
         WHERE j.dialect = 'streams' AND j.state = 'pending' AND j.has_record
-            AND e.as_of_ms - epoch_ms(j.started_at) > $pending_after_ms
+            AND (j.started_at IS NULL OR e.as_of_ms - epoch_ms(j.started_at) > $pending_after_ms)
     """
-    message = "Entry {job_id} of {namespace} has been pending in group {queue} for {_since}, held by {worker_name}"
+    message = "Entry {job_id} of {namespace} has been pending in group {queue} {_since}, held by {worker_name}"

@@ -10,10 +10,13 @@ class EntriesLostUnread(Check):
 
     What it finds
     A group that fell behind: entries after the last one it was given were trimmed or deleted. Since Redis 7.0 stream
-    and group count, so the finding says how many. Where the server did not keep the group's count, but the stream
-    begins after the group's last entry, it is possible only: a warning where an id in between was given to another
-    group or deleted, an info where the stream was trimmed and nothing tells that there was an entry in between. Where
-    entries were deleted, all of them up to the group's last one, nothing is said.
+    and group count, so the finding says how many; where an entry after the group's last one was deleted by command it
+    is possible only, and a warning, for somebody may have wanted that. Where the server did not keep the group's count,
+    but the stream begins after the group's last entry, it is possible only: a warning where an id in between was given
+    to another group or deleted, an info where the stream was trimmed and nothing tells that there was an entry in
+    between. Where entries were deleted, all of them up to the group's last one, nothing is said. A group at the
+    stream's beginning that was never given anything may have missed all that is gone: a warning, an info where entries
+    were deleted by command.
 
     Why it matters
     The group will never be given those entries. If nobody else has them, their work is lost without a trace.
@@ -26,10 +29,10 @@ class EntriesLostUnread(Check):
     (since Redis 8.2 `XTRIM … ACKED`).
 
     False alarms
-    Entries that somebody deleted on purpose, unread: the counters do not tell that from trimming. A group that was
-    put ahead with `XGROUP SETID` and no `ENTRIESREAD`. The info: a group that was created or set to `$` just before the
-    entry with which its trimmed stream now begins missed nothing. The warning: a group that was set back to read again
-    what is gone meanwhile.
+    Entries that somebody deleted on purpose, unread. A group that was put ahead with `XGROUP SETID` and no
+    `ENTRIESREAD`. The info: a group that was created or set to `$` just before the entry with which its trimmed stream
+    now begins missed nothing. The warning: a group that was set back to read again what is gone meanwhile, or created
+    at `0` on a stream that had been trimmed before.
 
     References
     https://redis.io/docs/latest/commands/xinfo-groups/, section on lag; redis/redis#9127.
@@ -49,9 +52,16 @@ class EntriesLostUnread(Check):
         "queues": (*QUEUE_PLACE, "counters"),
     }
     sql = """
-        SELECT *, CASE WHEN lost IS NOT NULL THEN 'error' WHEN existed THEN 'warning' ELSE 'info' END AS severity,
-            CASE WHEN lost IS NULL THEN 'possible' ELSE 'certain' END AS certainty, namespace AS key,
+        SELECT * EXCLUDE (removed),
             CASE
+                WHEN lost IS NOT NULL AND NOT deleted THEN 'error'
+                WHEN lost IS NOT NULL OR existed THEN 'warning'
+                ELSE 'info'
+            END AS severity,
+            CASE WHEN lost IS NULL OR deleted THEN 'possible' ELSE 'certain' END AS certainty, namespace AS key,
+            CASE
+                WHEN lost IS NULL AND never AND removed = 1 THEN 'may have missed 1 entry'
+                WHEN lost IS NULL AND never THEN format('may have missed up to {:,} entries', removed)
                 WHEN lost IS NULL AND existed THEN 'missed some entries'
                 WHEN lost IS NULL THEN 'may have missed some entries'
                 WHEN lost = 1 THEN 'missed 1 entry'
@@ -61,7 +71,10 @@ class EntriesLostUnread(Check):
             SELECT dialect, namespace, queue, evidence, db, counters['lost_unread'] AS lost,
                 counters['entries_added'] AS entries_added, counters['entries_read'] AS entries_read,
                 counters['lag'] AS lag, coalesce(counters['behind_first'], 0) = 1 AS behind,
-                coalesce(counters['unread_existed'], 0) = 1 AS existed
+                coalesce(counters['unread_existed'], 0) = 1 AS existed,
+                coalesce(counters['unread_deleted'], 0) = 1 AS deleted,
+                coalesce(counters['never_read'], 0) = 1 AND counters['entries_added'] IS NOT NULL AS never,
+                counters['entries_added'] - counters['length'] AS removed
             FROM queues
             WHERE dialect = 'streams'
         )

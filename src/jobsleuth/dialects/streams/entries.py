@@ -25,6 +25,7 @@ UNDELIVERED, PENDING, RELEASED, ACKNOWLEDGED = range(len(STATES))
 STRUCTURES = ("stream", "pel")
 """An undelivered entry is found in the stream itself, a delivered one in the group's list of pending entries."""
 
+REST = pa.map_(pa.string(), pa.binary())
 _PIECE = 1 << 16
 _Ints = npt.NDArray[np.int64]
 
@@ -150,6 +151,11 @@ class Entries:
             "worker_name": text(self._keyspace, pending.consumer)[0].take(at),
             "key": key,
         }
+        odd = (state == PENDING) & ((delivered < YEAR_2000_MS) | (delivered >= YEAR_2100_MS))
+        if odd.any():
+            kept = zip(odd.tolist(), delivered.tolist(), strict=True)
+            told = [[("delivery_time", str(at_ms).encode())] if is_odd else None for is_odd, at_ms in kept]
+            columns["rest"] = pa.array(told, REST)
         if payload is not None:
             columns |= {
                 "record_complete": pa.array(np.ones(rows, np.bool_)),

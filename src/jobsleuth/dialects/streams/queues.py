@@ -32,11 +32,12 @@ def queues(facts: Facts, places: Places, entries: Entries) -> pa.Table:
         "lost_unread": np.where(certain, lost, UNKNOWN),
         "pending": np.bincount(facts.pending.group, minlength=len(of)),
         "pending_deleted": entries.deleted,
-        "oldest_pending_ms": _least(facts.pending.group, facts.pending.time, len(of)),
+        "oldest_pending_ms": _least(*_held_since(facts), len(of)),
         "consumers": np.bincount(facts.consumers.group, minlength=len(of)),
         # Facts of ids that no count can tell, 1 or not there.
         "behind_first": np.where(behind, 1, UNKNOWN),
         "unread_existed": np.where(behind & witnessed, 1, UNKNOWN),
+        "unread_deleted": np.where(streams.deleted.take(of).after(groups.last), 1, UNKNOWN),
         "beyond_end": np.where(groups.last.after(streams.last.take(of)), 1, UNKNOWN),
         "never_read": np.where(groups.last.zero(), 1, UNKNOWN),
     }
@@ -80,13 +81,16 @@ def _behind_first(facts: Facts) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.b
 
     A group may be put anywhere (``$``), so that entries were removed says nothing of those after its last id. Where
     entries were deleted and none after that id, what is gone was deleted behind the group, as by consumers that delete
-    what they finished. Only ids that other groups were given, or that were deleted, show that there was something.
+    what they finished. Only ids that other groups were given, or that were deleted, show that there was something, and
+    the stream's own last id where nothing is there any more. A group that was never given an entry stands before all
+    that was ever there; was nothing deleted by command, something was trimmed away.
     """
     streams, of = facts.streams, facts.groups.stream
     last, first, deleted = facts.groups.last, streams.first.take(of), streams.deleted.take(of)
     removed = (streams.added[of] != UNKNOWN) & (streams.added[of] > streams.length[of])
-    gap = removed & first.after(last) & ~last.zero()
-    witnessed = gap & deleted.after(last) & first.after(deleted)
+    empty = streams.length[of] == 0
+    gap = removed & np.where(empty, streams.last.take(of).after(last), first.after(last))
+    witnessed = gap & (empty | (deleted.after(last) & first.after(deleted)))
     if gap.any():
         pending = facts.pending
         given = Ids(np.concatenate([last.ms, pending.id.ms]), np.concatenate([last.seq, pending.id.seq]))
@@ -94,8 +98,15 @@ def _behind_first(facts: Facts) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.b
         # Ids of the stream up to the last one, against those before the first: one more is in between.
         up_to = np.searchsorted(known, sortable(of, last), side="right")
         witnessed |= gap & (np.searchsorted(known, sortable(of, first), side="left") > up_to)
-    behind: npt.NDArray[np.bool_] = gap & (witnessed | deleted.zero())
+    witnessed = np.where(last.zero(), gap & deleted.zero(), witnessed)
+    behind: npt.NDArray[np.bool_] = gap & (witnessed | deleted.zero() | last.zero())
     return behind, witnessed
+
+
+def _held_since(facts: Facts) -> tuple[_Ints, _Ints]:
+    """Group and time of the latest delivery of pending entries that somebody holds."""
+    held = facts.pending.consumer.is_valid().to_numpy(zero_copy_only=False)
+    return facts.pending.group[held], facts.pending.time[held]
 
 
 def _most(group: _Ints, values: _Ints, groups: int) -> _Ints:
@@ -107,7 +118,7 @@ def _most(group: _Ints, values: _Ints, groups: int) -> _Ints:
 def _least(group: _Ints, values: _Ints, groups: int) -> _Ints:
     never = np.iinfo(np.int64).max
     out = np.full(groups, never, np.int64)
-    real = values > 0
+    real = values >= 0
     np.minimum.at(out, group[real], values[real])
     return np.where(out == never, UNKNOWN, out)
 
