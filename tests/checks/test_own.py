@@ -232,3 +232,32 @@ def test_own_checks_that_are_left_out_are_named(tmp_path: Path) -> None:
         assert jobsleuth(*command, "--checks", "one.py", cwd=tmp_path).stderr == lack.format("ZZ001")
         assert jobsleuth(*command, "--checks", "mine.py", cwd=tmp_path).stderr == ""
         assert jobsleuth(*command, "--quiet", cwd=tmp_path).stderr == ""
+
+
+def test_details_are_json_whatever_the_numbers(tmp_path: Path) -> None:
+    """Scores may be infinite, and NaN can come of them: JSON has neither, so they are texts there, also within lists;
+    texts that only read like them stay, and so does every digit of the other numbers."""
+    text = """
+from jobsleuth import Check
+
+class Odd(Check):
+    id = "ZZ001"
+    message = "Score {score}"
+    sql = '''
+        select queue, job_id, score, -score as less, [score - score] as none_, 'a \\\\":Infinity,' as text,
+            12345678901234567890.12345::decimal(38, 5) as exact
+        from membership order by job_id
+    '''
+"""
+    rows = rows_of("membership", [{"job_id": "1", "score": float("inf")}, {"job_id": "2", "score": 0.1}])
+    case = build(tmp_path / "case", {"membership": rows})
+    run = run_checks(case, checks=load_checks(file_of(tmp_path, text)))
+    found = run.findings.column("details").to_pylist()
+
+    def no_number(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    first, second = (json.loads(details, parse_constant=no_number, parse_float=str) for details in found)
+    same = {"text": 'a \\":Infinity,', "exact": "12345678901234567890.12345"}
+    assert first == {"score": "Infinity", "less": "-Infinity", "none_": ["NaN"], **same}
+    assert second == {"score": "0.1", "less": "-0.1", "none_": ["0.0"], **same}

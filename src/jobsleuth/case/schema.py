@@ -397,7 +397,7 @@ TABLES: tuple[Table, ...] = (
             _JOB_ID,
             Column("key", _S, "Key concerned."),
             Column("message", _S, "One sentence, hostile bytes escaped."),
-            Column("details", _S, "JSON object: the numbers behind the sentence."),
+            Column("details", _S, "JSON object: the numbers behind the sentence; infinities and NaN as strings."),
             Column("help_url", _DICT, "Page of the check."),
             Column("fingerprint", _S, "Check, place and subject as one number: the same in every snapshot."),
             Column("cause", _S, "What findings of one cause share, see the table `causes`; null: it stands alone."),

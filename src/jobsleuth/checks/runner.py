@@ -20,7 +20,7 @@ from jobsleuth.checks.catalogue import all_checks
 from jobsleuth.checks.grouping import causes_table, with_causes
 from jobsleuth.checks.macros import MACROS
 from jobsleuth.checks.policy import Policy
-from jobsleuth.checks.shown import LONGEST_SENTENCE, LONGEST_VALUE, harmless
+from jobsleuth.checks.shown import LONGEST_SENTENCE, LONGEST_VALUE, harmless, sound_json
 from jobsleuth.errors import UsageError
 
 if TYPE_CHECKING:
@@ -354,6 +354,7 @@ def _batch(check: type[Check], batch: pa.RecordBatch, shown: list[str]) -> pa.Ta
                 raise pa.ArrowInvalid(f"it gives the {name} {word}, which is none of {', '.join(words)}")
     for name, otherwise in (("basis", check.basis), ("heals", check.heals), ("heals_basis", "derived")):
         columns[name] = pc.fill_null(columns[name], otherwise)
+    columns["details"] = sound_json(columns["details"])
     rows = table.num_rows
     values = {
         name: pc.fill_null(harmless(table.column(f"_m{i}"), LONGEST_VALUE), "unknown") for i, name in enumerate(shown)

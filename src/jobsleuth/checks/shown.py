@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,8 @@ from jobsleuth import safetext
 LONGEST_VALUE = 120
 """Characters of one value in a message; `details` has it whole."""
 LONGEST_SENTENCE = 400
+_NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|(-?(?:Infinity|NaN))')
+"""What DuckDB writes for numbers that JSON has not; texts are passed over."""
 
 
 def harmless(values: Any, longest: int) -> Any:
@@ -24,3 +27,17 @@ def harmless(values: Any, longest: int) -> Any:
     found = pc.filter(texts, harmful).to_pylist()
     safe = pa.array([safetext.terminal(text, longest) for text in found], pa.string())
     return pc.replace_with_mask(texts, harmful, safe)
+
+
+def sound_json(texts: Any) -> Any:
+    """JSON of DuckDB that every parser takes: infinities and NaN, which a score may be, as strings."""
+    texts = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+    odd = pc.fill_null(pc.match_substring_regex(texts, "Infinity|NaN"), False)
+    if not pc.any(odd).as_py():
+        return texts
+    safe = [_NO_NUMBER.sub(_quoted, text) for text in pc.filter(texts, odd).to_pylist()]
+    return pc.replace_with_mask(texts, odd, pa.array(safe, pa.string()))
+
+
+def _quoted(found: re.Match[str]) -> str:
+    return f'"{found[1]}"' if found[1] else found[0]
