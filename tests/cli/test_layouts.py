@@ -10,6 +10,7 @@ from pathlib import Path
 import jobsleuth
 from jobsleuth.dialects.layouts.file import load_layouts
 from tests.cli.conftest import FIXTURES, run_jobsleuth
+from tests.dialects.bullmq.conftest import Writer
 
 LISTS = FIXTURES / "lists" / "plain-7.0.15" / "evidence.rdb"
 DESCRIPTION = FIXTURES / "lists" / "layouts.toml"
@@ -180,3 +181,21 @@ def test_queues_of_libraries_are_no_guess(tmp_path: Path) -> None:
     assert lines(run_jobsleuth("guess", BULLMQ, cwd=tmp_path)) == [nothing]
     streams = FIXTURES / "streams" / "groups-7.0.15" / "evidence.rdb"
     assert lines(run_jobsleuth("guess", streams, cwd=tmp_path))[0] == "1  streams without a consumer group  1 key"
+
+
+def test_an_id_of_several_queues_is_asked_back(tmp_path: Path) -> None:
+    """Each queue is named once, however many databases hold it, and the hint names one that can be pasted."""
+    rdb = Writer(tmp_path / "evidence.rdb")
+    for db in (0, 1):
+        rdb.db(db)
+        rdb.put(b"queue:a b", [b'{"id": 7}'])
+        rdb.put(b"queue:c", [b'{"id": 7}'])
+    rdb.read()
+    assert run_jobsleuth("analyze", rdb.path, "--out", "c", "--quiet", cwd=tmp_path).returncode == 0
+    asked = run_jobsleuth("job", "c", "7", cwd=tmp_path)
+    assert (asked.returncode, asked.stdout) == (2, "")
+    assert asked.stderr.splitlines() == [
+        "jobsleuth: c: job 7 is in several queues: queue/a b, queue/c",
+        "  say which: --queue 'queue/a b'",
+    ]
+    assert run_jobsleuth("job", "c", "7", "--queue", "queue/a b", cwd=tmp_path).returncode == 0

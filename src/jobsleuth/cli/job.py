@@ -17,7 +17,7 @@ from jobsleuth.cli.options import (
     RedactOption,
     ShowPayloadOption,
 )
-from jobsleuth.cli.places import QueueOption
+from jobsleuth.cli.places import QueueOption, require_one
 from jobsleuth.errors import UsageError
 from jobsleuth.safetext import from_bytes, terminal
 
@@ -61,13 +61,7 @@ def command(
             file=str(case),
             hint=f"named by {named}" if named else f"jobsleuth jobs {shlex.quote(str(case))} lists the ids",
         )
-    if len({(ref.namespace, ref.queue) for ref in found}) > 1:
-        places = ", ".join(terminal(ref.place, 60) for ref in found)
-        raise UsageError(
-            f"job {terminal(job_id, 80)} exists in several queues: {places}",
-            file=str(case),
-            hint=f"say which: --queue {shlex.quote(terminal(found[0].place))}",
-        )
+    require_one(opened, job_id, found)
     # The same queue in several databases or files: all of them, one after the other, unless --db says which.
     with output.patience("gathering", quiet):
         pictures = [picture(opened, ref) for ref in found]

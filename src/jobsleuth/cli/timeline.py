@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
 from typing import Annotated, Any
 
 import typer
 
 from jobsleuth.cli import output, redaction
 from jobsleuth.cli.options import CaseArgument, JsonOption, QuietOption, RedactKeyOption, RedactOption
-from jobsleuth.cli.places import QueueOption
+from jobsleuth.cli.places import QueueOption, require_one
 from jobsleuth.errors import UsageError
 from jobsleuth.safetext import from_bytes, terminal
 
@@ -48,13 +47,7 @@ def command(
             if told
             else "a snapshot shows one moment: analyze an append-only file",
         )
-    if len({(one.namespace, one.queue) for one in found}) > 1:
-        places = ", ".join(terminal(one.place, 60) for one in found)
-        raise UsageError(
-            f"job {terminal(job_id, 80)} is in several queues: {places}",
-            file=str(case),
-            hint=f"say which: --queue {shlex.quote(terminal(found[0].place))}",
-        )
+    require_one(opened, job_id, found)
     if json:
         output.dump([_facts(one) for one in found])
         return

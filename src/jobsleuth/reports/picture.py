@@ -242,8 +242,9 @@ _PLACES = """
         select a.nth, t.* from membership t join asked a using ({it}) {same}
     ),
     sized as (
-        select t.key, t.structure, t.evidence, t.db, count(*) as size from membership t
-        semi join mine m using (evidence, db, key, structure) group by all
+        -- The groups of one stream share its key, and each has its own list of pending entries.
+        select t.key, t.structure, t.evidence, t.db, t.namespace, t.queue, count(*) as size from membership t
+        semi join mine m using (evidence, db, namespace, queue, key, structure) group by all
     ),
     others as (
         select m.nth, m.key, m.structure, m.position, count(*) as before
@@ -254,7 +255,8 @@ _PLACES = """
         case kind when 'list' then size - (position - coalesce(before, 0)) else position + 1 - coalesce(before, 0) end
             as turn,
         score, due_at, sequence, decides_state, "group", key
-    from mine join sized using (evidence, db, key, structure) left join others using (nth, key, structure, position)
+    from mine join sized using (evidence, db, namespace, queue, key, structure)
+    left join others using (nth, key, structure, position)
     order by decides_state desc, structure, position
 """
 _KIN = """

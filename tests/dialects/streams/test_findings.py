@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import jobsleuth
+from jobsleuth.reports import find_jobs, picture
 from jobsleuth.sources import RdbKeyspace
 from tests.conftest import RedisServer
 from tests.dialects.streams.conftest import FIXTURES
@@ -218,3 +219,23 @@ def test_deliveries_dated_before_2000(redis_server: RedisServer, tmp_path: Path)
     late = case.query("select job_id from findings where check_id = 'SM002' order by 1").to_pylist()
     assert late == [{"job_id": "1-0"}, {"job_id": "2-0"}]
     assert dict(case.query("select counters from queues").to_pylist()[0]["counters"])["oldest_pending_ms"] == 0
+
+
+def test_a_job_is_told_the_size_of_its_own_group(redis_server: RedisServer, tmp_path: Path) -> None:
+    """Of an entry that is pending in three groups each tells the number that XPENDING has for that group."""
+    server = redis_server.client()
+    server.flushall()
+    for number in range(1, 10):
+        server.xadd("s", {"n": number}, id=f"{number}-0")
+    for group, count in (("few", 2), ("most", 7), ("none", 0)):
+        server.xgroup_create("s", group, id="0")
+        if count:
+            server.xreadgroup(group, "w", {"s": ">"}, count=count)
+    redis_server.save()
+    case = jobsleuth.analyze(redis_server.folder / "dump.rdb", tmp_path / "c")
+    told = {}
+    for ref in find_jobs(case, "1-0"):
+        (place,) = picture(case, ref).places
+        told[ref.queue] = (place["structure"], place["size"])
+    expected = {group: ("pel", server.xpending("s", group)["pending"]) for group in ("few", "most")}
+    assert told == {**expected, "none": ("stream", server.xlen("s"))}
