@@ -194,7 +194,7 @@ def test_an_id_of_several_queues_is_asked_back(tmp_path: Path) -> None:
     assert run_jobsleuth("analyze", rdb.path, "--out", "c", "--quiet", cwd=tmp_path).returncode == 0
     asked = run_jobsleuth("job", "c", "7", cwd=tmp_path)
     assert (asked.returncode, asked.stdout) == (2, "")
-    assert asked.stderr.splitlines() == [
+    assert asked.stderr.lower().splitlines() == [
         "jobsleuth: c: job 7 is in several queues: queue/a b, queue/c",
         "  say which: --queue 'queue/a b'",
     ]
