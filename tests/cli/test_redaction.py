@@ -196,6 +196,7 @@ def outputs(case: str, *redact: str) -> str:
     commands: list[list[str]] = [
         *(["check", case, "--format", fmt] for fmt in ("text", "json", "junit", "sarif", "github", "markdown")),
         ["check", case, "--all"],
+        ["baseline", case],
         ["report", case],
         ["report", case, "--show-payload", "500"],
         ["report", case, "--json"],
@@ -323,6 +324,27 @@ def test_both_ways_agree_and_find_the_same(run: Run, desk: Path) -> None:
         for words in (["redacted"], ["plain", "--redact-key", "key"])
     ]
     assert jobs[0] == jobs[1]
+
+
+def test_a_baseline_for_others(run: Run, desk: Path) -> None:
+    """Made with a kept key it holds no secret, and a check with that key knows every finding in it; one whose key is
+    gone says that findings about redacted names are lost on it. --json tells what was written."""
+    kept = ("--redact-key", "key")
+    wrote = run("baseline", "plain", *kept, "--out", "known.json", "--json", cwd=desk)
+    text = (desk / "known.json").read_text()
+    assert leaks(text) == [] and "redacted-" in text
+    assert json.loads(wrote.stdout) == {"out": "known.json", "findings": len(json.loads(text)["findings"])}
+    assert (wrote.returncode, wrote.stderr) == (0, "")
+    assert run("baseline", "plain", *kept, "--json", cwd=desk).stdout == text
+    for case in (["plain", *kept], ["redacted"]):
+        judged = run("check", *case, "--baseline", "known.json", "--fail-on", "info", "--json", cwd=desk)
+        assert (judged.returncode, json.loads(judged.stdout)["findings"]) == (0, [])
+    assert run("baseline", "redacted", cwd=desk).stdout == text
+    unkept = run("baseline", "plain", "--redact", cwd=desk)
+    assert leaks(unkept.stdout) == []
+    assert "known to no other run: --redact-key keeps its key" in unkept.stderr
+    for words in (["plain"], ["plain", *kept], ["redacted"], ["redacted", "--redact"]):
+        assert run("baseline", *words, cwd=desk).stderr == ""
 
 
 def test_the_key(run: Run, desk: Path) -> None:

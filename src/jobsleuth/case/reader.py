@@ -67,6 +67,11 @@ class Case:
         return f"Case({str(self.path)!r})"
 
     @property
+    def redacted(self) -> bool:
+        """Whether the case is shown through redaction; one that was made redacted says so in its manifest."""
+        return self._redactor is not None
+
+    @property
     def tables(self) -> dict[str, list[Path]]:
         """Tables the case has → their Parquet files, in row order: those of the manifest, whatever else lies there.
 
