@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 
 use jobsleuth_formats::{
-    self as formats, Checksum, Context, ErrorKind, FileInput, Input, Item, KeyEntry, Kind, Limits, Walker,
+    self as formats, Ahead, Checksum, Context, ErrorKind, FileInput, Input, Item, KeyEntry, Kind, Limits, Walker,
 };
 
 use crate::announced::{Slots, judge_databases, slot_info};
@@ -36,7 +36,8 @@ pub fn index(
     progress: &mut dyn FnMut(u64, u64) -> io::Result<()>,
 ) -> Result<Indexed> {
     let bytes = file.metadata().map_err(formats::Error::from)?.len();
-    let input = FileInput::new(file, bytes, true);
+    let ahead = file.try_clone().and_then(Ahead::new).map_err(formats::Error::from)?;
+    let input = FileInput::new(ahead, bytes, true);
     let mut walker = Walker::open(input, limits)?;
     let mut pass = Pass {
         table: KeyTableBuilder::new(),

@@ -1,6 +1,6 @@
 //! Where bytes come from: a piece of the evidence in memory, or a file read through a window.
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use crate::crc;
 use crate::error::{Error, ErrorKind, Result};
@@ -138,22 +138,82 @@ impl Input for SliceInput<'_> {
 
 /// Size of one read, and of the window unless one item is larger: small enough to be in the cache still when the
 /// checksum passes over it.
-const BLOCK: usize = 256 << 10;
+pub(crate) const BLOCK: usize = 256 << 10;
 /// A window that one large item has blown up is given back when it is no longer needed.
 const KEEP: usize = 4 << 20;
 /// Two of the largest strings that stock settings allow (a field and its value), unless told otherwise.
 const WINDOW_LIMIT: usize = (1 << 30) + BLOCK;
 
+/// Bytes of a file; what stands in `pos..end` is at hand.
+#[derive(Default)]
+pub struct Window {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) pos: usize,
+    pub(crate) end: usize,
+}
+
+impl Window {
+    #[inline]
+    pub(crate) fn at_hand(&self) -> &[u8] {
+        self.bytes.get(self.pos..self.end).unwrap_or_default()
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.end.saturating_sub(self.pos)
+    }
+
+    /// Moves what is at hand to the front.
+    pub(crate) fn compact(&mut self) {
+        self.bytes.copy_within(self.pos..self.end, 0);
+        (self.pos, self.end) = (0, self.len());
+    }
+
+    fn grow(&mut self, size: usize) {
+        if self.bytes.is_empty() {
+            // Zeroed memory comes cheaper from the system than zeros are written.
+            self.bytes = vec![0; size];
+        } else {
+            self.bytes.resize(size, 0);
+        }
+    }
+}
+
+/// What a window is filled from.
+pub trait Supply {
+    /// Puts more bytes behind those at hand, `most` at most, and may move what is at hand; how many, 0 at the end.
+    /// `wanted` bytes will be at hand in the end, no more than `limit`.
+    fn supply(&mut self, window: &mut Window, wanted: usize, most: u64, limit: usize) -> io::Result<usize>;
+}
+
+impl<R: Read> Supply for R {
+    fn supply(&mut self, window: &mut Window, wanted: usize, most: u64, limit: usize) -> io::Result<usize> {
+        window.compact();
+        if window.bytes.len() > KEEP && wanted.max(window.end) <= BLOCK {
+            window.bytes.truncate(BLOCK);
+            window.bytes.shrink_to_fit();
+        }
+        if window.end == window.bytes.len() {
+            // Grown as the bytes arrive, not by what a length word promises.
+            let room = (window.bytes.len() * 2).clamp(BLOCK, limit.max(BLOCK));
+            let left = most.saturating_add(window.end as u64);
+            window.grow(usize::try_from(left).map_or(room, |left| room.min(left.max(wanted))));
+        }
+        let room = window.bytes.len().saturating_sub(window.end);
+        let room = usize::try_from(most).map_or(room, |most| room.min(most));
+        let got = self.read(window.bytes.get_mut(window.end..window.end + room).unwrap_or_default())?.min(room);
+        window.end += got;
+        Ok(got)
+    }
+}
+
 /// A file read front to back through a window, never mapped: a file that shrinks meanwhile is an error, not a signal.
-pub struct FileInput<R> {
-    reader: R,
-    /// Storage of the window; what stands in `pos..end` is at hand.
-    window: Vec<u8>,
-    pos: usize,
-    end: usize,
+pub struct FileInput<S> {
+    supply: S,
+    window: Window,
     /// Bytes before this index are in the checksum.
     summed: usize,
-    /// Offset in the evidence of `window[0]`.
+    /// Offset in the evidence of the window's first byte; wraps where the window has room before the file's start.
     base: u64,
     /// Bytes of the file not read yet.
     unread: u64,
@@ -161,15 +221,13 @@ pub struct FileInput<R> {
     crc: Option<crc::Crc>,
 }
 
-impl<R: Read> FileInput<R> {
+impl<S: Supply> FileInput<S> {
     /// `total_len` is what the file says of its size (`u64::MAX` for a stream without a known one). `with_crc` keeps
     /// the CRC-64 on the way.
-    pub fn new(reader: R, total_len: u64, with_crc: bool) -> Self {
+    pub fn new(supply: S, total_len: u64, with_crc: bool) -> Self {
         FileInput {
-            reader,
-            window: Vec::new(),
-            pos: 0,
-            end: 0,
+            supply,
+            window: Window::default(),
             summed: 0,
             base: 0,
             unread: total_len,
@@ -194,20 +252,15 @@ impl<R: Read> FileInput<R> {
 
     fn sum_up_to(&mut self, to: usize) {
         if let Some(crc) = &mut self.crc {
-            crc.update(self.window.get(self.summed..to).unwrap_or_default());
+            crc.update(self.window.bytes.get(self.summed..to).unwrap_or_default());
         }
         self.summed = to;
     }
 
-    #[inline]
-    fn at_hand(&self) -> usize {
-        self.end.saturating_sub(self.pos)
-    }
-
-    /// Moves what is at hand to the front of the window and reads until there are `n` bytes.
+    /// Reads until there are `n` bytes.
     #[cold]
     fn refill(&mut self, n: usize) -> Result<()> {
-        let needed = n.saturating_sub(self.at_hand()) as u64;
+        let needed = n.saturating_sub(self.window.len()) as u64;
         if needed > self.unread {
             return Err(Error::truncated(self.offset(), needed - self.unread));
         }
@@ -215,95 +268,66 @@ impl<R: Read> FileInput<R> {
             let (asked, cap) = (n as u64, self.limit as u64);
             return Err(Error::new(self.offset(), ErrorKind::Limit { what: "one item", asked, cap }));
         }
-        self.sum_up_to(self.pos);
-        self.window.copy_within(self.pos..self.end, 0);
-        self.base = self.base.saturating_add(self.pos as u64);
-        (self.pos, self.end, self.summed) = (0, self.end - self.pos, 0);
-        if self.window.len() > KEEP && n.max(self.end) <= BLOCK {
-            self.window.truncate(BLOCK);
-            self.window.shrink_to_fit();
-        }
-        while self.end < n {
-            if self.end == self.window.len() {
-                // Grown as the bytes arrive, not by what a length word promises.
-                let room = (self.window.len() * 2).clamp(BLOCK, self.limit.max(BLOCK));
-                self.grow(usize::try_from(self.remaining()).map_or(room, |left| room.min(left.max(n))));
+        self.sum_up_to(self.window.pos);
+        let offset = self.offset();
+        while self.window.len() < n {
+            let got = match self.supply.supply(&mut self.window, n, self.unread, self.limit) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                got => got,
+            };
+            self.base = offset.wrapping_sub(self.window.pos as u64);
+            self.summed = self.window.pos;
+            match got {
+                Ok(0) => {
+                    self.unread = 0;
+                    return Err(Error::truncated(offset, n.saturating_sub(self.window.len()).max(1) as u64));
+                }
+                Ok(got) => self.unread = self.unread.saturating_sub(got as u64),
+                Err(error) => return Err(Error::new(offset, ErrorKind::Io(error))),
             }
-            self.read_some(n)?;
         }
         Ok(())
     }
-
-    fn grow(&mut self, size: usize) {
-        if self.window.is_empty() {
-            // Zeroed memory comes cheaper from the system than zeros are written.
-            self.window = vec![0; size];
-        } else {
-            self.window.resize(size, 0);
-        }
-    }
-
-    /// One read into the free part of the window.
-    fn read_some(&mut self, wanted: usize) -> Result<()> {
-        let room = self.window.len().saturating_sub(self.end);
-        let most = usize::try_from(self.unread).map_or(room, |unread| room.min(unread));
-        let free = self.window.get_mut(self.end..self.end + most).unwrap_or_default();
-        loop {
-            return match self.reader.read(free) {
-                Ok(0) => {
-                    self.unread = 0;
-                    Err(Error::truncated(self.offset(), wanted.saturating_sub(self.at_hand()).max(1) as u64))
-                }
-                Ok(got) => {
-                    self.end += got.min(most);
-                    self.unread = self.unread.saturating_sub(got as u64);
-                    Ok(())
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(error) => Err(Error::new(self.offset(), ErrorKind::Io(error))),
-            };
-        }
-    }
 }
 
-impl<R: Read> Input for FileInput<R> {
+impl<S: Supply> Input for FileInput<S> {
     #[inline]
     fn offset(&self) -> u64 {
-        self.base.saturating_add(self.pos as u64)
+        self.base.wrapping_add(self.window.pos as u64)
     }
 
     #[inline]
     fn remaining(&self) -> u64 {
-        self.unread.saturating_add(self.at_hand() as u64)
+        self.unread.saturating_add(self.window.len() as u64)
     }
 
     #[inline]
     fn buffered(&self) -> &[u8] {
-        self.window.get(self.pos..self.end).unwrap_or_default()
+        self.window.at_hand()
     }
 
     #[inline]
     fn fill(&mut self, n: usize) -> Result<()> {
-        if n <= self.at_hand() { Ok(()) } else { self.refill(n) }
+        if n <= self.window.len() { Ok(()) } else { self.refill(n) }
     }
 
     #[inline]
     fn consume(&mut self, n: usize) {
-        self.pos += n.min(self.at_hand());
+        self.window.pos += n.min(self.window.len());
     }
 
     #[inline]
     fn take(&mut self, n: usize) -> Result<&[u8]> {
         self.fill(n)?;
-        let from = self.pos;
-        self.pos += n;
-        Ok(self.window.get(from..from + n).unwrap_or_default())
+        let from = self.window.pos;
+        self.window.pos += n;
+        Ok(self.window.bytes.get(from..from + n).unwrap_or_default())
     }
 
     #[inline]
     fn skip(&mut self, n: u64) -> Result<()> {
-        if n <= self.at_hand() as u64 {
-            self.pos += n as usize;
+        if n <= self.window.len() as u64 {
+            self.window.pos += n as usize;
             return Ok(());
         }
         if let Some(needed @ 1..) = n.checked_sub(self.remaining()) {
@@ -311,8 +335,8 @@ impl<R: Read> Input for FileInput<R> {
         }
         let mut left = n;
         loop {
-            let step = left.min(self.at_hand() as u64);
-            self.pos += step as usize;
+            let step = left.min(self.window.len() as u64);
+            self.window.pos += step as usize;
             left -= step;
             if left == 0 {
                 return Ok(());
@@ -328,12 +352,12 @@ impl<R: Read> Input for FileInput<R> {
     }
 
     fn crc64(&mut self) -> Option<u64> {
-        self.sum_up_to(self.pos);
+        self.sum_up_to(self.window.pos);
         self.crc.as_ref().map(crc::Crc::value)
     }
 
     fn restart_crc(&mut self) {
-        self.summed = self.pos;
+        self.summed = self.window.pos;
         if self.crc.is_some() {
             self.crc = Some(crc::Crc::new());
         }

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
+mod ahead;
 mod behind;
 mod context;
 mod crc;
@@ -36,6 +37,7 @@ mod stream;
 mod visit;
 mod walk;
 
+pub use ahead::Ahead;
 pub use behind::Behind;
 pub use context::{Context, Limits, Templates};
 pub use decode::{Decoder, decode};

@@ -3,7 +3,7 @@
 
 use std::io::Read;
 
-use jobsleuth_formats::{CatFailure, CatOptions, CatSummary, FileInput, Limits, Positioned, cat};
+use jobsleuth_formats::{CatFailure, CatOptions, CatSummary, Limits, Positioned, cat};
 
 /// A length in its shortest form.
 pub fn len(n: u64) -> Vec<u8> {
@@ -336,8 +336,4 @@ impl Read for Dribble<'_> {
         self.0 = &self.0[n..];
         Ok(n)
     }
-}
-
-pub fn dribbled(bytes: &[u8], step: usize) -> FileInput<Dribble<'_>> {
-    FileInput::new(Dribble(bytes, step), bytes.len() as u64, true)
 }
