@@ -240,8 +240,8 @@ RULES: tuple[CauseRule, ...] = (
     ),
     CauseRule(
         kind="newer-release",
-        title="A release newer than those that jobsleuth knows wrote here",
-        to_do="Look whether there is a newer jobsleuth.",
+        title="A release newer or older than those that jobsleuth knows wrote here",
+        to_do="Look whether there is a newer jobsleuth; hold findings about an older release against its source.",
         reach="database",
         signs=_ids("EV009"),
         explains=_ids("CN002 EV003 EV010"),

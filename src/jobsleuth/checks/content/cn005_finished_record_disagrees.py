@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import JOB_PLACE, Check
+from jobsleuth.checks.base import JOB_PLACE, QUEUE_PLACE, Check
 
 
 class FinishedRecordDisagrees(Check):
@@ -54,6 +54,7 @@ class FinishedRecordDisagrees(Check):
             "key",
         ),
         "membership": (*JOB_PLACE, "structure", "kind", "due_at"),
+        "queues": (*QUEUE_PLACE, "layout"),
     }
     sql = """
         WITH records AS NOT MATERIALIZED (
@@ -117,6 +118,12 @@ class FinishedRecordDisagrees(Check):
             SELECT dialect, namespace, queue, job_id, key, state, evidence, db, finished_at, retention_s, NULL, lacks
             FROM records
             WHERE lacks IS NOT NULL
+        ),
+        reasonless AS (
+            -- Bull kept no reason before 1.0.
+            SELECT dialect, namespace, queue, evidence, db, 'reason' AS lacks
+            FROM queues
+            WHERE dialect = 'bullmq' AND layout = 'bull 0.x-2.x'
         )
         SELECT dialect, namespace, queue, job_id, min(key) AS key, evidence, db, state, min(finished_at) AS finished_at,
             min(score_at) AS score_at, list_sort(list(DISTINCT lacks)) AS lacks,
@@ -126,6 +133,7 @@ class FinishedRecordDisagrees(Check):
                 ELSE 'holds no ' || min(lacks)
             END AS _what
         FROM odd
+        ANTI JOIN reasonless AS o USING (dialect, namespace, queue, evidence, db, lacks)
         GROUP BY dialect, namespace, queue, job_id, evidence, db, state
     """
     message = "The record of job {job_id} of queue {queue} ({state}) {_what}"

@@ -32,7 +32,9 @@ class ActiveWithoutLockOrLease(Check):
 
     False alarms
     BullMQ 4 and older, and Bull, take a job and lock it in two steps, about 1 % of looks at a healthy queue show it:
-    there the finding is only possible while stalled checks run. 5.x and later do both in one script. Asynq before 0.10
+    there the finding is only possible while stalled checks run, or while the job has no start time of this try, which
+    the second step writes; then it is a warning. Bull before 3.0 writes neither start times nor a `stalled-check` key: always
+    possible, a warning. 5.x and later do both in one script. Asynq before 0.10
     takes one task more than it has workers, so one for each live server is no finding, and more are only possible. Of
     0.1, which keeps neither locks nor heartbeats, nothing can be said.
 
@@ -48,13 +50,13 @@ class ActiveWithoutLockOrLease(Check):
     since = "0.1.0"
     versions = "Bull, BullMQ, Asynq"
     impact = "stay active although nobody works on them"
-    heals = "Bull, BullMQ: at the second stalled check, if a worker makes them; Asynq: no, whatever the release"
+    heals = "no: no release looks for active tasks that have no lease"
     needs = {
         "membership": (*JOB_PLACE, "structure", "key"),
         "workers": (*JOB_PLACE, "kind", "valid", "details"),
         "keys": (*QUEUE_PLACE, "role", "type", "expired", "expire_at"),
         "queues": (*QUEUE_PLACE, "layout"),
-        "jobs": (*JOB_PLACE, "started_at"),
+        "jobs": (*JOB_PLACE, "started_at", "error"),
     }
     sql = """
         WITH loose AS MATERIALIZED (
@@ -82,7 +84,8 @@ class ActiveWithoutLockOrLease(Check):
             SELECT DISTINCT dialect, namespace, queue, evidence, db FROM workers WHERE kind = 'lock' AND valid
         ),
         begun AS MATERIALIZED (
-            SELECT j.dialect, j.namespace, j.queue, j.job_id, j.started_at, j.evidence, j.db
+            SELECT j.dialect, j.namespace, j.queue, j.job_id, j.started_at, j.error IS NOT NULL AS failed_before,
+                j.evidence, j.db
             FROM jobs AS j
             SEMI JOIN loose AS l USING (dialect, namespace, queue, job_id, evidence, db)
         ),
@@ -115,7 +118,10 @@ class ActiveWithoutLockOrLease(Check):
                 c.queue IS NOT NULL AS stalled_checks, c.next_check,
                 k.job_id IS NOT NULL AS marked_stalled,
                 v.queue IS NOT NULL AS others_locked,
-                coalesce(try_cast(regexp_extract(q.layout, '^bullmq (\\d+)', 1) AS INTEGER), 0) AS major
+                major_of(q.layout) AS major,
+                -- The id is moved, and with the next call come lock and start time; an older time is of an older try.
+                dialect = 'bullmq' AND major_of(q.layout) < 5
+                    AND (j.started_at IS NULL OR j.failed_before) AS may_be_fetched
             FROM loose AS l
             JOIN queues AS q USING (dialect, namespace, queue, evidence, db)
             LEFT JOIN checked AS c USING (dialect, namespace, queue, evidence, db)
@@ -132,19 +138,24 @@ class ActiveWithoutLockOrLease(Check):
         )
         SELECT dialect, namespace, queue, job_id, key, evidence, db, started_at, stalled_checks, marked_stalled,
             CASE
-                WHEN dialect = 'bullmq' AND stalled_checks OR before_leases AND NOT left_behind THEN 'warning'
+                WHEN dialect = 'bullmq' AND (stalled_checks OR may_be_fetched)
+                    OR before_leases AND NOT left_behind THEN 'warning'
                 ELSE 'error'
             END AS severity,
             CASE
-                WHEN dialect = 'bullmq' AND stalled_checks AND major < 5 OR before_leases AND NOT left_behind
-                    THEN 'possible'
+                WHEN dialect = 'bullmq' AND (stalled_checks AND major < 5 OR may_be_fetched)
+                    OR before_leases AND NOT left_behind THEN 'possible'
                 ELSE 'certain'
             END AS certainty,
             CASE
                 WHEN before_leases THEN 'at its next start, if that server is of 0.9.3 or older; 0.9.4: never'
                 WHEN dialect = 'asynq' THEN NULL
-                WHEN marked_stalled AND stalled_checks THEN 'at the next stalled check, within 30 s unless configured'
-                WHEN stalled_checks THEN 'at the second stalled check from now, within 60 s unless configured'
+                WHEN layout = 'bull 0.x-2.x'
+                    THEN 'at the next stalled check of a worker: of those this release leaves no trace'
+                WHEN marked_stalled AND stalled_checks
+                    THEN 'at the next stalled check, if a worker still makes them: within 60 s unless configured'
+                WHEN stalled_checks THEN 'at the second stalled check from now, if a worker still makes them: '
+                    || 'within 90 s unless configured'
                 ELSE 'only once a worker of the queue makes stalled checks'
             END AS heals,
             -- At the latest one interval after it may: the interval is no part of the snapshot.
@@ -160,7 +171,9 @@ class ActiveWithoutLockOrLease(Check):
             CASE
                 WHEN before_leases THEN ': servers up to 0.9.3 put it back when they start, 0.9.4 never does'
                 WHEN dialect = 'asynq' THEN ': no release recovers it by itself'
+                WHEN layout = 'bull 0.x-2.x' THEN ', or is just being taken: a stalled check will put it back'
                 WHEN stalled_checks THEN ': a stalled check will put it back'
+                WHEN may_be_fetched THEN ', or is just being taken; no worker makes stalled checks'
                 WHEN others_locked THEN ', and no living worker makes stalled checks: recovery looks switched off'
                 ELSE ', and no worker makes stalled checks: it stays until one does'
             END AS _next

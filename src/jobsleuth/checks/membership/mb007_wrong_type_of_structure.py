@@ -25,7 +25,7 @@ class WrongTypeOfStructure(Check):
     reserved words as job ids.
 
     False alarms
-    None known.
+    Bull before 3.0 keeps finished ids in sets: where all jobs are of that time they are no finding.
 
     References
     OptimalBits/bull#909, OptimalBits/bull#320.
@@ -42,6 +42,7 @@ class WrongTypeOfStructure(Check):
     absence = False
     needs = {
         "keys": (*QUEUE_PLACE, "key", "type", "expired", "role"),
+        "queues": (*QUEUE_PLACE, "layout"),
     }
     sql = """
         WITH expected(dialect, word, type) AS (
@@ -69,5 +70,10 @@ class WrongTypeOfStructure(Check):
         WHERE f.key = CASE WHEN f.dialect = 'asynq' THEN 'asynq:{' || f.queue || '}' ELSE base_of(f.namespace,
             f.queue) END
             || ':' || f.word
+            AND NOT (f.type = 'set' AND f.word IN ('completed', 'failed') AND EXISTS (
+                SELECT 1 FROM queues AS q
+                WHERE q.layout = 'bull 0.x-2.x' AND q.dialect = f.dialect AND q.namespace = f.namespace
+                    AND q.queue = f.queue AND q.evidence = f.evidence AND q.db = f.db
+            ))
     """
     message = "{key} is a {type}, not a {expected}{_what}: every command on it fails"

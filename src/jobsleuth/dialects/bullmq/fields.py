@@ -17,6 +17,9 @@ pc: Any = pa.compute
 COMPLETE = ("name", "data", "opts", "timestamp", "delay", "priority")
 """Written by one HMSET when a job is added: every real job has them all."""
 
+COMPLETE_EARLY_BULL = ("data", "opts", "timestamp", "delay")
+"""The same of early Bull: its jobs have no priority, and before 3.0 no name, but a field `attempts`."""
+
 JOB_FIELDS = (
     *COMPLETE,
     "processedOn",

@@ -13,6 +13,7 @@ import pyarrow.compute
 
 from jobsleuth.dialects.bullmq.fields import (
     COMPLETE,
+    COMPLETE_EARLY_BULL,
     GROUP_FIELDS,
     JOB_FIELDS,
     PARKED_FIELDS,
@@ -173,7 +174,7 @@ class Jobs:
                     "job_id_bytes": exact,
                     "state": _states(state),
                     "has_record": pa.array(np.ones(len(row), np.bool_)),
-                    "record_complete": pa.array(_all_of(batch)),
+                    "record_complete": pa.array(self._whole(batch, queue)),
                     "payload": batch.column("payload")
                     if reading.options.payload_limit != 0
                     else pa.nulls(len(row), pa.binary()),
@@ -199,6 +200,20 @@ class Jobs:
         )
         yield from self._relations(batch, queue, job_id, key, parents)
         yield from self._named_workers(batch, queue, state, job_id, key)
+
+    def _whole(self, batch: pa.RecordBatch, queue: Queues) -> npt.NDArray[np.bool_]:
+        """Which records hold what every real job of their library has; notes queues with jobs of the oldest Bull."""
+        bull = self._bull[queue]
+        whole = _all_of(batch, COMPLETE)
+        named = numbers(batch.column("has_name"), np.bool_)
+        self._tally.sign("named job", queue[bull & named])
+        doubtful = np.flatnonzero(bull & ~whole & _all_of(batch, COMPLETE_EARLY_BULL))
+        if len(doubtful):
+            attempts = pc.map_lookup(batch.column("rest").take(pa.array(doubtful)), pa.scalar("attempts"), "first")
+            nameless = ~named[doubtful] & numbers(pc.is_valid(attempts), np.bool_)
+            self._tally.sign("nameless job", queue[doubtful[nameless]])
+            whole[doubtful] = named[doubtful] | nameless
+        return whole
 
     def _parents(self, batch: pa.RecordBatch, queue: Queues) -> _Parents:
         """Parents by `parentKey`, which the library follows; `parent` tells where to divide it."""
@@ -315,9 +330,9 @@ class _Parents:
         return namespace, name, job_id
 
 
-def _all_of(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+def _all_of(batch: pa.RecordBatch, fields: tuple[str, ...]) -> npt.NDArray[np.bool_]:
     out = np.ones(batch.num_rows, np.bool_)
-    for field in COMPLETE:
+    for field in fields:
         out &= numbers(batch.column(f"has_{field}"), np.bool_)
     return out
 

@@ -20,6 +20,8 @@ _BULLMQ_SIGNS = (
     "rjk",
 )
 _BULL_SIGNS = ("meta-paused", "limiter index")
+BEFORE_BULL_3 = "bull 0.x-2.x"
+"""Layout of queues whose jobs have no names: finished ones stand in plain sets."""
 _BULL_4 = (("metrics", "`metrics` (Bull 4.7.0+)"), ("dedup", "`de:` keys (Bull 4.15.0+)"))
 
 _AT_LEAST: tuple[tuple[str, tuple[int, int, int], str], ...] = (
@@ -107,6 +109,10 @@ def infer(tally: Tally, queue: int, facts: Facts, bull: bool) -> Layout:
     foreign = [sign for sign in _BULL_SIGNS if tally.shows(queue, sign)]
     if bull:
         signs = [f"`{sign}`" for sign in foreign] + ["no events, markers or options of BullMQ"]
+        if tally.shows(queue, "nameless job"):
+            signs.append("jobs without a name (before 3.0.0)")
+            if not tally.shows(queue, "named job"):
+                return Layout(BEFORE_BULL_3, "; ".join(signs))
         newer_bull = [why for sign, why in _BULL_4 if tally.shows(queue, sign)]
         return Layout("bull 4.x" if newer_bull else "bull 3.x-4.x", "; ".join(signs + newer_bull))
     reasons: list[str] = []

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from jobsleuth.dialects.bullmq.grammar import RESERVED, version_of
 from jobsleuth.dialects.bullmq.keytable import chunked, numbers, valid
-from jobsleuth.dialects.bullmq.layout import Facts, infer, is_bull
+from jobsleuth.dialects.bullmq.layout import BEFORE_BULL_3, Facts, infer, is_bull
 from jobsleuth.dialects.bullmq.reading import MS, Reading
 from jobsleuth.dialects.bullmq.states import BULL_ORDER, BULLMQ_ORDER, EARLIEST_MS, LATEST_MS, STATES
 from jobsleuth.dialects.bullmq.tally import ALWAYS, NEVER, Tally, milliseconds
@@ -222,7 +222,11 @@ class Settings:
         tally = self._tally
         names = queue.tolist()
         layouts = [infer(tally, n, self._facts(n), bool(self.bull[n])) for n in names]
-        notes = [self._reading.claims.notes.get(n, []) + self._clash_notes.get(n, []) for n in names]
+        notes = [
+            self._reading.claims.notes.get(n, [])
+            + ([] if layout.name == BEFORE_BULL_3 else self._clash_notes.get(n, []))
+            for n, layout in zip(names, layouts, strict=True)
+        ]
         versions = [self.meta[n].get(b"version") for n in names]
         return pa.table(
             {

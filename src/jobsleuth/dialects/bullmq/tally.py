@@ -50,6 +50,8 @@ SIGNS = (
     "waiting-children",
     "group",
     "metrics",
+    "named job",
+    "nameless job",
 )
 """What was seen in a queue that tells its era apart; see :mod:`.layout`."""
 
