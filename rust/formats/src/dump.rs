@@ -8,9 +8,10 @@ use crate::decode::Decoder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::header::Family;
 use crate::input::{Input, SliceInput};
+use crate::item::Function;
 use crate::kind::{Encoding, Kind, MetaClass, Shape};
 use crate::opcode;
-use crate::parse::Reader;
+use crate::parse::{Reader, Scratch};
 use crate::visit::Visitor;
 
 /// What a payload says of itself.
@@ -57,31 +58,36 @@ pub(crate) fn decode_inspected<V: Visitor>(payload: &[u8], info: &DumpInfo, limi
     Ok(())
 }
 
+/// Checks what FUNCTION DUMP gives and hands over its libraries, in order: items as in a file, with the trailer of a DUMP
+/// payload behind them.
+///
+/// # Errors
+/// A wrong checksum, a version newer than known, anything but libraries; those before it were handed over.
+pub fn decode_function_dump(payload: &[u8], limits: Limits, mut each: impl FnMut(&Function<'_>)) -> Result<()> {
+    let (body, family, version) = trailed(payload, limits)?;
+    let ctx = Context::new(family, version, limits);
+    let mut input = SliceInput::new(body, 0);
+    let (mut scratch, mut source) = (Scratch::default(), Vec::new());
+    while input.remaining() > 0 {
+        let at = input.offset();
+        match input.u8()? {
+            opcode::FUNCTION => {
+                source.clear();
+                Reader { input: &mut input, rules: (&ctx).into() }.string_into(&mut scratch, &mut source)?;
+                each(&Function::of_source(&source));
+            }
+            other => return Err(Error::new(at, ErrorKind::UnknownType(other))),
+        }
+    }
+    Ok(())
+}
+
 /// Checks a payload and tells what stands before its value.
 ///
 /// # Errors
 /// A wrong checksum (0 is no exception here), a version newer than known, an unknown type.
 pub fn inspect_dump(payload: &[u8], limits: Limits) -> Result<DumpInfo> {
-    let len = payload.len() as u64;
-    let Some((body, trailer)) = payload.split_last_chunk::<TRAILER>() else {
-        let kind = match len {
-            0 => ErrorKind::Empty,
-            _ => ErrorKind::Truncated { needed: (TRAILER as u64).saturating_sub(len) },
-        };
-        return Err(Error::new(0, kind));
-    };
-    let [low, high, sum @ ..] = *trailer;
-    let version = u32::from(u16::from_le_bytes([low, high]));
-    let stored = u64::from_le_bytes(sum);
-    let computed = crc::of(payload.get(..payload.len() - 8).unwrap_or_default());
-    if stored != computed {
-        return Err(Error::new(len - 8, ErrorKind::Checksum { stored, computed }));
-    }
-    let family = Family::of_version(version);
-    if version > family.newest_known() && !limits.allow_newer {
-        let magic = "a DUMP payload".to_string();
-        return Err(Error::new(len - TRAILER as u64, ErrorKind::UnsupportedVersion { magic, version }));
-    }
+    let (body, family, version) = trailed(payload, limits)?;
     let ctx = Context::new(family, version, limits);
     let mut input = SliceInput::new(body, 0);
     let mut key_meta = Vec::new();
@@ -102,4 +108,29 @@ pub fn inspect_dump(payload: &[u8], limits: Limits) -> Result<DumpInfo> {
     }
     let value = body.len().saturating_sub(input.buffered().len())..body.len();
     Ok(DumpInfo { family, version, rdb_type, kind, encoding, key_meta, value })
+}
+
+/// What stands before the trailer, and whose version the trailer has.
+fn trailed(payload: &[u8], limits: Limits) -> Result<(&[u8], Family, u32)> {
+    let len = payload.len() as u64;
+    let Some((body, trailer)) = payload.split_last_chunk::<TRAILER>() else {
+        let kind = match len {
+            0 => ErrorKind::Empty,
+            _ => ErrorKind::Truncated { needed: (TRAILER as u64).saturating_sub(len) },
+        };
+        return Err(Error::new(0, kind));
+    };
+    let [low, high, sum @ ..] = *trailer;
+    let version = u32::from(u16::from_le_bytes([low, high]));
+    let stored = u64::from_le_bytes(sum);
+    let computed = crc::of(payload.get(..payload.len() - 8).unwrap_or_default());
+    if stored != computed {
+        return Err(Error::new(len - 8, ErrorKind::Checksum { stored, computed }));
+    }
+    let family = Family::of_version(version);
+    if version > family.newest_known() && !limits.allow_newer {
+        let magic = "a DUMP payload".to_string();
+        return Err(Error::new(len - TRAILER as u64, ErrorKind::UnsupportedVersion { magic, version }));
+    }
+    Ok((body, family, version))
 }

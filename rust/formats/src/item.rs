@@ -64,7 +64,7 @@ pub struct Function<'a> {
 
 impl<'a> Function<'a> {
     /// Engine and name stand in the first line: `#!<engine> name=<library>`.
-    pub(crate) fn of_source(source: &'a [u8]) -> Self {
+    pub fn of_source(source: &'a [u8]) -> Self {
         let line = source.strip_prefix(b"#!").and_then(|rest| rest.split(|&b| b == b'\n').next()).unwrap_or_default();
         let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
         let engine = words.next();

@@ -41,7 +41,7 @@ pub use ahead::Ahead;
 pub use behind::Behind;
 pub use context::{Context, Limits, Templates};
 pub use decode::{Decoder, decode};
-pub use dump::{DumpInfo, decode_dump, inspect_dump};
+pub use dump::{DumpInfo, decode_dump, decode_function_dump, inspect_dump};
 pub use error::{Error, ErrorKind, Fault, Result, Shown};
 pub use header::{Family, Frame, Header};
 pub use input::{FileInput, Input, SliceInput};

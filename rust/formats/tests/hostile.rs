@@ -8,6 +8,7 @@ use common::E::{N, T};
 use common::{Dribble, Sips, file, key, len, lines, lines_of, listpack, lzf, s, zoo};
 use jobsleuth_formats::{
     Context, ErrorKind, Family, FileInput, Input, Item, Limits, SliceInput, Walker, decode, decode_dump,
+    decode_function_dump,
 };
 
 /// Every beginning of a sound file that is not the whole of it is an error, in the index pass and in `cat`.
@@ -309,6 +310,15 @@ fn dump_payloads() {
         damaged[i] ^= 0x40;
         assert!(matches!(decode(&damaged).expect_err("damaged").kind, ErrorKind::Checksum { .. }), "byte {i}");
     }
+    // The value of a key is no library of functions, and a library is no value.
+    let mut given = Vec::new();
+    let told = decode_function_dump(&sound, Limits::default(), |function| given.push(function.source.to_vec()));
+    assert!(matches!(told.expect_err("no library").kind, ErrorKind::UnknownType(4)));
+    let libraries = payload(&[&[245][..], &s("#!lua name=a\n"), &[245], &s("#!lua name=b\n")].concat(), 11);
+    decode_function_dump(&libraries, Limits::default(), |function| given.push(function.name.unwrap().to_vec()))
+        .unwrap();
+    assert_eq!(given, [b"a", b"b"]);
+    assert!(matches!(decode(&libraries).expect_err("no value").kind, ErrorKind::UnknownType(245)));
     let mut zero = sound.clone();
     let at = zero.len() - 8;
     zero[at..].fill(0);

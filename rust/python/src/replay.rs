@@ -91,6 +91,14 @@ fn facts(report: &Report, parts: &[Part], keys: u64) -> serde_json::Value {
         report.aux.iter().map(|(name, value)| (name.as_str(), escaped(value))).collect();
     let names: std::collections::BTreeMap<String, u64> =
         report.names.iter().map(|(name, count)| (name.escape_ascii().to_string(), *count)).collect();
+    let functions: Vec<serde_json::Value> = report
+        .functions
+        .iter()
+        .map(|(name, library)| {
+            let engine = library.engine.as_deref().map(escaped);
+            json!({"name": name.map(escaped), "engine": engine, "size": library.size})
+        })
+        .collect();
     json!({
         "commands": report.commands,
         "replayed": report.replayed,
@@ -100,7 +108,7 @@ fn facts(report: &Report, parts: &[Part], keys: u64) -> serde_json::Value {
         "first_time_s": report.first_time_s,
         "last_time_s": report.last_time_s,
         "aux": aux,
-        "functions": report.functions,
+        "functions": functions,
         "keys": keys,
         "replaced": 0,
         "stop": match report.stop {

@@ -12,6 +12,7 @@
 mod build;
 mod call;
 mod commands;
+mod libraries;
 mod moves;
 mod replay;
 mod resp;
@@ -19,6 +20,7 @@ mod save;
 mod space;
 mod value;
 
+pub use libraries::{Libraries, Library};
 pub use moves::{Cause, Change, Move, Witness};
 pub use replay::{Options, Part, Report, Stop, replay};
 pub use save::{save_history, save_space};

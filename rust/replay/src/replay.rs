@@ -10,6 +10,7 @@ use jobsleuth_spool::Notes;
 use crate::build::Builder;
 use crate::call::Call;
 use crate::commands::{Effect, effect};
+use crate::libraries::Libraries;
 use crate::resp::{Args, Commands, Unit, number};
 use crate::space::{Entry, Refused, Space};
 
@@ -61,7 +62,8 @@ pub struct Report {
     pub last_time_s: Option<i64>,
     /// Facts that the snapshot at the start tells.
     pub aux: BTreeMap<String, Vec<u8>>,
-    pub functions: u64,
+    /// Libraries of functions that are there in the end.
+    pub functions: Libraries,
     pub notes: Notes,
     pub fault: Option<Error>,
     pub stop: Stop,
@@ -110,7 +112,7 @@ pub fn replay(
             first_time_s: None,
             last_time_s: None,
             aux: BTreeMap::new(),
-            functions: 0,
+            functions: Libraries::default(),
             notes: Notes::default(),
             fault: None,
             stop: Stop::End,
@@ -211,6 +213,7 @@ impl Run<'_> {
     /// Loads the snapshot that the file begins with; what is left of the input.
     fn snapshot<I: Input>(&mut self, input: I) -> Result<I> {
         let mut walker = Walker::open(input, self.limits)?;
+        self.report.functions.clear();
         loop {
             self.tell_progress(walker.offset())?;
             let Some(item) = walker.next_undecoded()? else { break };
@@ -219,7 +222,7 @@ impl Run<'_> {
                     let name = String::from_utf8_lossy(name).into_owned();
                     self.report.aux.entry(name).or_insert_with(|| value.to_vec());
                 }
-                Item::Function(_) => self.report.functions += 1,
+                Item::Function(ref function) => self.report.functions.add(function),
                 Item::Key(entry) => {
                     let (db, key, expire_at_ms) = (entry.db, entry.key.to_vec(), entry.expire_at_ms);
                     let mut builder = Builder::new(entry.kind);
@@ -313,7 +316,13 @@ impl Run<'_> {
         }
         match effect(&name) {
             Effect::Nothing => {}
-            Effect::Library => self.report.library_commands += 1,
+            Effect::Scripts => self.report.library_commands += 1,
+            Effect::Functions => {
+                self.report.library_commands += 1;
+                if let Err(refused) = self.report.functions.run(args, self.limits) {
+                    self.refuse(name, at, refused.as_str());
+                }
+            }
             Effect::Program => self.refuse(name, at, "it runs a program, which only a server can"),
             Effect::Unknown => self.refuse(name, at, UNKNOWN),
             Effect::Write(run) => {

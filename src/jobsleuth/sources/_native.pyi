@@ -126,7 +126,8 @@ def replay_commands(
     that ever was is written to `history`.
 
     The JSON of the conversion: commands, replayed, transactions, library_commands, first_time_s, last_time_s, aux,
-    functions, keys, names {command: count}, stop (end|time|offset|fault), end {part, offset}, warnings, fault.
+    functions [{name, engine, size}], keys, names {command: count}, stop (end|time|offset|fault), end {part, offset},
+    warnings, fault.
 
     Raises:
         Fault: a fault in a file, unless salvaged; that the last file is cut short is none.

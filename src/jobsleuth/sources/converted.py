@@ -187,6 +187,7 @@ def _facts(source: Snapshot, plain: PlainSnapshot, spooled: EvidenceFacts) -> Ev
         },
         remarks=[*source.remarks, *remarks(told["warnings"]), *(replace(r, offset=None) for r in kept)],
         fault=told["fault"],
+        functions=told.get("functions", []),
     )
 
 

@@ -19,8 +19,10 @@ pub enum Effect {
     Write(fn(&mut Call<'_>) -> Outcome),
     /// It changes nothing that is kept here.
     Nothing,
-    /// It concerns functions and scripts, which are not keys.
-    Library,
+    /// It concerns libraries of functions.
+    Functions,
+    /// It concerns scripts, of which nothing stays.
+    Scripts,
     /// It runs a program, whose effect only a server knows.
     Program,
     Unknown,
@@ -130,7 +132,8 @@ pub fn effect(name: &[u8]) -> Effect {
         b"PUBLISH" | b"SPUBLISH" | b"PING" | b"REPLCONF" | b"TOUCH" | b"CONFIG" | b"CLIENT" | b"ASKING" => {
             return Effect::Nothing;
         }
-        b"FUNCTION" | b"SCRIPT" => return Effect::Library,
+        b"FUNCTION" => return Effect::Functions,
+        b"SCRIPT" => return Effect::Scripts,
         b"EVAL" | b"EVALSHA" | b"FCALL" => return Effect::Program,
         _ => return Effect::Unknown,
     };
