@@ -76,6 +76,22 @@ def test_only_compressed_data_is_taken_for_it() -> None:
         assert recognise(head) is None
 
 
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+def test_the_envelope_of_valkey_is_passed_over(compression: str) -> None:
+    """`VCS`, version 1, codec, flags, kind, as `compression_stream.h` of Valkey's development branch has them, then a
+    frame. Its codec's number has changed there, so the frame decides; another version and what is cut are not taken."""
+    frame = bytes.fromhex(BY_TOOLS[compression])
+    for rest in (b"\x01\x00\x00", b"\x02\x01\x00"):
+        enveloped = b"VCS\x01" + rest + frame
+        assert recognise(enveloped) == compression
+        assert unpacked(compression, enveloped) == (TINY, 0)
+        assert declared_size(compression, enveloped, b"", 0) == declared_size(compression, frame, b"", 0)
+        for cut in range(8, len(enveloped)):
+            assert until_damage(compression, enveloped[:cut])[1] is not None
+    assert recognise(b"VCS\x02\x01\x00\x00" + frame) is None
+    assert recognise(b"VCS\x01\x01\x00\x00" + TINY) is None
+
+
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_members_one_after_the_other_are_one(compression: str) -> None:
     """`cat a.gz b.gz` and what parallel packers write hold the contents of all members."""

@@ -27,6 +27,10 @@ _MAGIC: dict[str, bytes] = {
 COMPRESSIONS = tuple(_MAGIC)
 _SKIPPED_FRAME = b"\x2a\x4d\x18"
 """Behind a byte 0x50 to 0x5f: a frame to pass over, in zstd and in LZ4 files alike."""
+_ENVELOPE = b"VCS\x01"
+"""Begins what Valkey's development branch (not 9.1) writes with `rdbcompression lz4`: version, codec, flags and kind, a
+byte each, then one frame that holds the whole snapshot. The frame itself tells its codec."""
+_ENVELOPE_BYTES = 7
 _GZIP_MOST = 1032
 """No deflate stream unfolds to more than this many times its size."""
 _XZ_MEMORY = 1 << 30
@@ -117,8 +121,8 @@ class Tape:
 
 
 def recognise(head: bytes) -> str | None:
-    """Name of the compression that begins with these bytes; None: none that is known."""
-    at = 0
+    """Name of the compression that begins with these bytes, in Valkey's envelope or not; None: none that is known."""
+    at = _ENVELOPE_BYTES if head.startswith(_ENVELOPE) else 0
     while head[at + 1 : at + 4] == _SKIPPED_FRAME and head[at] & 0xF0 == 0x50 and at + 8 <= len(head):
         at += 8 + int.from_bytes(head[at + 4 : at + 8], "little")
     start = head[at : at + 8]
@@ -137,6 +141,8 @@ def declared_size(compression: str, head: bytes, tail: bytes, size: int) -> int 
         tail: its last four bytes; empty where they are not at hand.
         size: its size in bytes.
     """
+    if head.startswith(_ENVELOPE):
+        head = head[_ENVELOPE_BYTES:]
     if compression == "gzip" and len(tail) == 4:
         # Of the last member only, modulo 4 GiB, and noise when something stands behind the member.
         told = int.from_bytes(tail, "little")
@@ -181,6 +187,8 @@ class Unpacking:
         import pyarrow as pa
 
         tape = self._tape
+        if tape.peek(len(_ENVELOPE)) == _ENVELOPE:
+            tape.read(_ENVELOPE_BYTES)
         unpacked = pa.CompressedInputStream(pa.PythonFile(tape, "r"), self._compression)
         while True:
             try:

@@ -14,7 +14,7 @@ _OTHER_KINDS: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"\x1f\x9d", "compressed by `compress`", "unpack it first: gunzip --keep FILE"),
     (0, b"PK", "a ZIP archive", "take the snapshot out of it: unzip FILE"),
     (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", "take the snapshot out of it: 7z x FILE"),
-    (0, b"VCS", "a compressed envelope of a Valkey development version", "let the server that wrote it save it plain"),
+    (0, b"VCS", "a compressed envelope of Valkey of an unknown version", "let the server that wrote it save it plain"),
     (257, b"ustar", "a tar archive", "take the snapshot out of it: tar -xf FILE"),
     (0, b"*", "like an append-only file, but does not begin with a command", "copy the file again"),
     (0, b"{", "JSON of an unknown kind", "give the RDB file itself, or an export that docs/evidence.md names"),
