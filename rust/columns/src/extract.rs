@@ -26,7 +26,7 @@ use crate::table::Place;
 
 /// Bytes of file that make a task: a sixteenth of all, within these. A task mostly gives one batch, and every batch
 /// costs the reader some milliseconds.
-const TASK_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 20;
+const TASK_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=12 << 20;
 const TASKS: u64 = 16;
 /// Rows that make a task, however small.
 const TASK_ROWS: usize = 1 << 16;
