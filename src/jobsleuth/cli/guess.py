@@ -78,5 +78,5 @@ def _lines(found: list[Guess]) -> Iterator[Line]:
         if guess.layout is not None:
             yield ()
             for line in guess.layout.splitlines():
-                yield ((terminal(line, 300), "plain"),)
+                yield ((line, "plain"),)
         yield ()

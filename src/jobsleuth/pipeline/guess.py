@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from jobsleuth.dialects import Described, Options, all_dialects
-from jobsleuth.dialects.described.records import moment, parsed
-from jobsleuth.keyspace import Keyspace
+from jobsleuth.dialects.described.claim import Finder, claim
+from jobsleuth.dialects.described.records import parsed
+from jobsleuth.dialects.described.tables import Tables
+from jobsleuth.dialects.description import UNITS, Layout
+from jobsleuth.dialects.layouts.file import read_layouts
+from jobsleuth.dialects.layouts.units import require_units
+from jobsleuth.dialects.rows import YEAR_2000_MS, YEAR_2100_MS
+from jobsleuth.errors import UsageError
+from jobsleuth.keyspace import Keyspace, Rows
+from jobsleuth.pipeline.guess_layouts import Draft, Fit, Key, Link, drafts, fields_of
+from jobsleuth.pipeline.guess_names import SEEN, Name, families, name_of, with_workers
 from jobsleuth.sources import ReadOptions, open_keyspace, snapshot
 
 _KEYS = 2_000
@@ -24,18 +32,11 @@ _MEMBERS = 50
 """Members that are looked at in each."""
 _LARGEST = 1_000_000
 _RECORDS = 200_000
-_WORDS = (
-    ("processing", r"processing|in[-_]?progress|busy|working|active|unacked|reserved|running"),
-    ("retry", r"retry|retries"),
-    ("delayed", r"delayed?|scheduled?|later|due|timers?"),
-    ("failed", r"failed|failures?|dead|errors?"),
-    ("completed", r"completed|done|finished"),
-    ("waiting", r"queues?|pending|wait(ing)?|jobs?|tasks?|todo|ready|work|inbox"),
-)
-_NAMES = ("name", "type", "class", "task", "job", "kind", "event")
-_TIMES = ("created_at", "enqueued_at", "createdAt", "created", "timestamp", "time", "ts", "at")
-_UNITS = ("s", "ms", "us", "ns", "iso")
-_VARIABLE = re.compile(rb"\d+|[0-9a-fA-F]{8,}(-[0-9a-fA-F]+)*|[0-9a-fA-F-]{32,}")
+"""Hashes and strings whose names are compared with members."""
+_TRIED = 200_000
+"""Elements up to which a description is tried on all of them before it is shown."""
+_JOINTS = b":-_./|"
+_INSIDE, _IDS, _OPAQUE = "inside", "ids", "opaque"
 
 
 @dataclass(frozen=True)
@@ -58,15 +59,20 @@ class Guess:
 
 
 @dataclass
-class _Key:
-    name: bytes
-    type: str
+class _Looked:
+    """A key, and what was seen in it."""
+
+    key: Key
     members: list[bytes]
-    scores: list[float]
+    objects: int = 0
+    linked: int = 0
+    kind: str | None = None
 
 
 def guess(evidence: Path, described: Described, reading: ReadOptions) -> list[Guess]:
     """Looks at the lists, zsets, sets and streams that neither a library nor one of `described` claims.
+
+    What is pasted from a guess takes just the keys it was made for.
 
     Raises:
         EvidenceError: the evidence cannot be read.
@@ -75,178 +81,267 @@ def guess(evidence: Path, described: Described, reading: ReadOptions) -> list[Gu
     options = Options(layouts=described.layouts, lists=described.lists)
     with snapshot(evidence, spool=reading.spool) as source, open_keyspace(source, reading) as keyspace:
         free = keyspace.live.copy()
+        named = np.zeros(len(free), np.bool_)
         for dialect in all_dialects():
-            free &= dialect.claim(keyspace, free, options).role < 0
+            claims = dialect.claim(keyspace, free, options)
+            free &= claims.role < 0
+            if dialect.name == "lists" and described.lists is None:
+                named = claims.role >= 0  # by its name only: what it holds may tell more
         types = np.array(keyspace.keys.column("type").cast(pa.string()).to_pylist(), object)
-        heads = _heads(keyspace, free & np.isin(types, ["hash", "string"]), types)
-        found = [*_collections(keyspace, free, types, heads), *_streams(keyspace, free & (types == "stream"))]
+        found = [
+            *_Collections(keyspace, free, named, types, described).guesses(),
+            *_streams(keyspace, free & (types == "stream")),
+        ]
         return sorted(found, key=lambda g: (-g.count, g.keys))
 
 
-def _heads(keyspace: Keyspace, rows: Any, types: Any) -> dict[bytes, set[tuple[bytes, str]]]:
-    """Last part of a name → what stands before it, of keys that may be records."""
-    found: dict[bytes, set[tuple[bytes, str]]] = {}
-    chosen = np.flatnonzero(rows)[:_RECORDS]
-    names = keyspace.keys.column("key").take(pa.array(chosen)).to_pylist()
-    for name, type_ in zip(names, types[chosen], strict=True):
-        head, colon, tail = name.rpartition(b":")
-        if colon:
-            found.setdefault(tail, set()).add((head + colon, type_))
-    return found
+class _Collections:
+    def __init__(
+        self,
+        keyspace: Keyspace,
+        free: npt.NDArray[np.bool_],
+        named: npt.NDArray[np.bool_],
+        types: npt.NDArray[np.object_],
+        described: Described,
+    ) -> None:
+        self._keyspace = keyspace
+        self._free = free
+        self._named = named
+        self._types = types
+        self._described = described
+        self._fit = Fit(Finder(keyspace, keyspace.live), keyspace.live & ~free & ~named)
+        self._titles = {word for form in described.layouts for word in (form.name, form.namespace)}
+
+    def guesses(self) -> Iterator[Guess]:
+        """Guesses at lists, zsets and sets."""
+        looked = [one for one in self._judged(self._looked()) if one.kind is not None]
+        names = with_workers(one.key.name for one in looked)
+        for one, name in zip(looked, names, strict=True):
+            one.key.name = name
+        by_name = {one.key.name: one for one in looked}
+        keys = {name: one.key for name, one in by_name.items()}
+        kinds = self._kinds(looked)
+        accepted: list[Draft] = []
+        left = dict(by_name)
+        for family in families(names, kinds):
+            for linked in (True, False) if kinds[family.names[0]] == _IDS else (False,):
+                for tries in drafts(family, keys, linked):
+                    for draft in tries:
+                        own = [key.name for some in draft.keys.values() for key in some]
+                        if all(name in left for name in own) and self._accept(draft, linked, accepted):
+                            for key_name in own:
+                                del left[key_name]
+        for draft in accepted:
+            yield self._told(self._finished(draft), by_name)
+        if left:
+            why = ("no pattern means these keys and no others: their names are no text, or too much alike",)
+            yield Guess(
+                "keys of a queue that cannot be described",
+                tuple(sorted(name.stored for name in left)[:3]),
+                len(left),
+                why,
+                None,
+            )
+
+    # -- looking ------------------------------------------------------------------------------------------------------
+
+    def _looked(self) -> list[_Looked]:
+        keyspace = self._keyspace
+        elements = np.asarray(keyspace.keys.column("elements").fill_null(0).to_numpy(), np.float64)
+        possible = np.isin(self._types, ["list", "zset", "set"]) & (elements <= _LARGEST)
+        chosen = [*np.flatnonzero(possible & self._free), *np.flatnonzero(possible & self._named)][:_KEYS]
+        rows: Rows = np.sort(np.array(chosen, np.int64))
+        if not len(rows):
+            return []
+        names = keyspace.keys.column("key").take(pa.array(rows)).to_pylist()
+        found: dict[int, _Looked] = {}
+        same: dict[tuple[bytes, str], _Looked] = {}
+        for row, name in zip(rows.tolist(), names, strict=True):
+            type_ = str(self._types[row])
+            found[row] = same.setdefault((name, type_), _Looked(Key([], name_of(name, type_)), []))
+            found[row].key.rows.append(row)
+        # Of all scores, per key: how many there are, and how many are times in a unit.
+        scored = np.zeros((len(rows), 1 + len(_SCORES)), np.int64)
+        for batch in keyspace.elements(rows):
+            row = batch.column("row").to_numpy()
+            scores = batch.column("score").fill_null(np.nan).to_numpy(zero_copy_only=False)
+            at = np.searchsorted(rows, row)
+            for nth, unit in enumerate(_SCORES, 1):
+                ms = scores * UNITS[unit]
+                np.add.at(scored[:, nth], at[(ms >= YEAR_2000_MS) & (ms < YEAR_2100_MS)], 1)
+            np.add.at(scored[:, 0], at[~np.isnan(scores)], 1)
+            starts = np.flatnonzero(np.diff(row, prepend=-1))
+            for start, end in zip(starts, [*starts[1:], len(row)], strict=True):
+                one = found[int(row[start])]
+                wanted = min(int(end - start), _MEMBERS - len(one.members))
+                if wanted > 0:
+                    one.members += batch.column("member").slice(int(start), wanted).to_pylist()
+        for one in same.values():
+            told = scored[np.isin(rows, one.key.rows)]
+            units = [u for n, u in enumerate(_SCORES, 1) if told[:, 0].all() and (told[:, n] > 0.9 * told[:, 0]).all()]
+            one.key.unit = units[0] if units else None
+        looked = list(same.values())
+        self._link(looked)
+        return looked
+
+    def _link(self, looked: Sequence[_Looked]) -> None:
+        """Finds hashes and strings whose names end in members."""
+        wanted = {member for one in looked for member in one.members if member}
+        found: dict[bytes, list[tuple[Link, int]]] = {}
+        rows = np.flatnonzero(self._free & np.isin(self._types, ["hash", "string"]))[:_RECORDS]
+        names = self._keyspace.keys.column("key").take(pa.array(rows)).to_pylist()
+        for row, name in zip(rows.tolist(), names, strict=True):
+            type_ = str(self._types[row])
+            for place in [n for n, byte in enumerate(name) if byte in _JOINTS][-8:]:
+                head, tail = name[: place + 1], name[place + 1 :]
+                if tail in wanted:
+                    found.setdefault(tail, []).append((Link(head, b"", type_), row))
+                elif tail[:1] == b"{" and tail[-1:] == b"}" and tail[1:-1] in wanted:
+                    found.setdefault(tail[1:-1], []).append((Link(head + b"{", b"}", type_), row))
+        for one in looked:
+            for member in one.members:
+                for link, row in found.get(member, ()):
+                    one.key.links[link] += 1
+                    one.key.records.setdefault(link, []).append(row)
+                    one.key.colon |= b":" in member
+
+    def _judged(self, looked: Sequence[_Looked]) -> list[_Looked]:
+        """Looked at, each with what it holds; None where too little speaks for a queue."""
+        for one in looked:
+            key = one.key
+            objects = [record for record in map(parsed, one.members) if record is not None]
+            one.objects = len(objects)
+            one.linked = max(key.links.values(), default=0)
+            by_name = bool(self._named[key.rows].any())
+            word = key.name.state not in (None, SEEN)
+            if one.linked and one.linked * 2 >= len(one.members):
+                one.kind = _IDS
+            elif objects and len(objects) >= 0.8 * len(one.members) and not by_name:
+                one.kind = _INSIDE
+                key.samples = objects
+            elif (
+                word and not by_name and (key.name.type == "list" or (key.name.type == "zset" and key.unit is not None))
+            ):
+                one.kind = _OPAQUE
+            if (key.name.type == "set" and not word) or (key.name.type == "zset" and key.unit is None and not word):
+                one.kind = None
+        sure = {one.key.name.base for one in looked if one.kind is not None}
+        for one in looked:
+            # What stands beside a queue and says what it is of it belongs to it, whatever it holds.
+            beside = one.key.name.strong and one.key.name.base in sure and one.key.name.base
+            if one.kind is None and beside and not self._named[one.key.rows].any():
+                one.kind = _OPAQUE
+        return list(looked)
+
+    def _kinds(self, looked: Sequence[_Looked]) -> dict[Name, str]:
+        """Name → what its queue holds: what tells nothing goes with its neighbours."""
+        around: dict[tuple[bytes, ...], set[str]] = {}
+        for one in looked:
+            around.setdefault(one.key.name.base, set()).add(str(one.kind))
+        out = {}
+        for one in looked:
+            kind = str(one.kind)
+            if kind == _OPAQUE:
+                kind = next((k for k in (_IDS, _INSIDE) if k in around[one.key.name.base]), _OPAQUE)
+            out[one.key.name] = kind
+        return out
+
+    # -- describing ---------------------------------------------------------------------------------------------------
+
+    def _accept(self, draft: Draft, linked: bool, accepted: list[Draft]) -> bool:
+        """Adds the draft if it means its own keys only. Two that share their records share one space of ids: they
+        become one."""
+        if linked and draft.record is None:
+            return False
+        for nth, other in enumerate(accepted if linked else ()):
+            if other.record == draft.record:
+                both = replace(other, keys={**other.keys, **draft.keys}, queue=other.queue or draft.queue)
+                if other.keys.keys() & draft.keys.keys() or not self._fit.fits(both, instead=other):
+                    return False
+                self._fit.take(both)
+                accepted[nth] = both
+                return True
+        if not self._fit.fits(draft):
+            return False
+        self._fit.take(draft)
+        accepted.append(draft)
+        return True
+
+    def _finished(self, draft: Draft) -> Draft:
+        """With a title of its own and fields; without what the evidence as a whole does not bear out."""
+        title, number = draft.title, 1
+        while title in self._titles:
+            number += 1
+            title = f"{draft.title}-{number}"
+        self._titles.add(title)
+        draft = replace(draft, title=title)
+        if draft.record is not None:
+            draft = replace(draft, fields=fields_of(self._samples(draft)))
+        for form in (draft, replace(draft, fields=()), replace(draft, fields=(), scores=False)):
+            try:
+                self._try(read_layouts(form.toml(), "guess").layouts)
+            except UsageError:
+                continue
+            return form
+        return replace(draft, fields=(), scores=False)
+
+    def _samples(self, draft: Draft) -> list[dict[str, Any]]:
+        keys = [key for some in draft.keys.values() for key in some]
+        rows = sorted({row for key in keys for link in key.records for row in key.records[link] if link == draft.link})
+        chosen: Rows = np.array(rows[:_MEMBERS], np.int64)
+        if not len(chosen):
+            return []
+        if draft.link is not None and draft.link.type == "hash":
+            return [dict(rest) for batch in self._keyspace.records(chosen, ()) for rest in batch["rest"].to_pylist()]
+        values = [value for batch in self._keyspace.strings(chosen) for value in batch["value"].to_pylist()]
+        return [record for record in map(parsed, values) if record is not None]
+
+    def _try(self, layouts: Sequence[Layout]) -> None:
+        """Reads what the layouts describe, where that is not much.
+
+        Raises:
+            UsageError: a unit does not fit, or a queue is called as another one.
+        """
+        wide = self._free | self._named
+        claims = claim("layouts", self._keyspace, wide, layouts)
+        rows = np.flatnonzero(claims.role >= 0)
+        elements = self._keyspace.keys.column("elements").fill_null(1).to_numpy()[rows]
+        if elements.sum() <= _TRIED and claims.queues:
+            tables = Tables(self._keyspace, claims, Options(payload_limit=0))
+            for _ in tables.rows():
+                pass
+            require_units(layouts, tables.tallies)
+
+    def _told(self, draft: Draft, looked: dict[Name, _Looked]) -> Guess:
+        why: list[str] = []
+        names: list[bytes] = []
+        kinds: Counter[str] = Counter()
+        for (text, type_), keys in sorted(draft.keys.items()):
+            some = [looked[key.name] for key in keys]
+            names += [key.name.stored for key in keys]
+            members = sum(len(one.members) for one in some)
+            objects, linked = sum(one.objects for one in some), sum(one.linked for one in some)
+            if draft.record is not None and linked:
+                kinds[_IDS] += 1
+                why.append(f"{text}: {linked:,} of {members:,} members name a {draft.record[1]} that exists")
+            elif objects * 2 > members:
+                kinds[_INSIDE] += 1
+                why.append(f"{text}: {objects:,} of {members:,} members looked at are JSON objects")
+            if (state := keys[0].name.state) is not None:
+                why.append(f"{text}: its name says {state}")
+            if type_ == "zset" and keys[0].unit is not None and draft.scores:
+                why.append(f"{text}: its scores are times in {keys[0].unit}")
+        types = " and ".join(sorted({f"{type_}s" for _, type_ in draft.keys}))
+        where = "jobs in the members themselves" if kinds[_INSIDE] else "members that tell nothing"
+        where = where if draft.record is None else f"ids, and a {draft.record[1]} for each job"
+        return Guess(f"{types} with {where}", tuple(sorted(names)[:3]), len(names), tuple(why), draft.toml())
 
 
-def _collections(
-    keyspace: Keyspace, free: Any, types: Any, heads: dict[bytes, set[tuple[bytes, str]]]
-) -> Iterator[Guess]:
-    elements = np.asarray(keyspace.keys.column("elements").fill_null(0).to_numpy(), np.float64)
-    rows = np.flatnonzero(free & np.isin(types, ["list", "zset", "set"]) & (elements <= _LARGEST))[:_KEYS]
-    if not len(rows):
-        return
-    names = dict(zip(rows.tolist(), keyspace.keys.column("key").take(pa.array(rows)).to_pylist(), strict=True))
-    keys = {row: _Key(names[row], types[row], [], []) for row in rows.tolist()}
-    for batch in keyspace.elements(rows):
-        given = zip(*(batch.column(c).to_pylist() for c in ("row", "member", "score")), strict=True)
-        for row, member, score in given:
-            key = keys[row]
-            if len(key.members) < _MEMBERS:
-                key.members.append(member)
-                key.scores += [score] if score is not None else []
-    groups: dict[tuple[str, str], list[_Key]] = {}
-    shapes = _shapes([key.name for key in keys.values()])
-    for key in keys.values():
-        groups.setdefault((key.type, shapes[key.name]), []).append(key)
-    judged = [(pattern, type_, group, _judge(group, pattern, heads)) for (type_, pattern), group in groups.items()]
-    families: dict[str, list[tuple[str, str, list[_Key], _Verdict]]] = {}
-    for pattern, type_, group, verdict in judged:
-        if verdict is not None:
-            families.setdefault(_stem(pattern), []).append((pattern, type_, group, verdict))
-    for stem, parts in families.items():
-        yield _described(stem, parts)
+_SCORES = ("s", "ms")
+"""Units of scores that are tried."""
 
 
-def _stem(pattern: str) -> str:
-    """What structures of one queue share: the first part of their names."""
-    return pattern.split(":")[0]
-
-
-def _shapes(names: list[bytes]) -> dict[bytes, str]:
-    """Name → pattern: a part that looks like an id, or that is the only one in which several names differ, varies."""
-    split = {name: name.split(b":") for name in names}
-    seen: Counter[tuple[Any, ...]] = Counter()
-    for parts in split.values():
-        for at in range(1, len(parts)):
-            seen[(*parts[:at], None, *parts[at + 1 :])] += 1
-    out = {}
-    for name, parts in split.items():
-        numbered = [at for at in range(1, len(parts)) if _VARIABLE.fullmatch(parts[at])]
-        shared = [at for at in range(1, len(parts)) if seen[(*parts[:at], None, *parts[at + 1 :])] > 1]
-        best = max(shared, key=lambda at: seen[(*parts[:at], None, *parts[at + 1 :])], default=None)
-        word = best is not None and not any(_state(p.decode("utf-8", "replace")) for p in (parts[best],))
-        chosen: list[int | None] = [*numbered, best if word else None]
-        place = chosen[0]
-        texts = [p.decode("utf-8", "replace").replace("{", "{{").replace("}", "}}") for p in parts]
-        if place is not None:
-            texts[place] = "{queue}"
-        out[name] = ":".join(texts)
-    return out
-
-
-@dataclass
-class _Verdict:
-    state: str
-    why: list[str]
-    record: tuple[bytes, str] | None
-    samples: list[dict[str, Any]]
-    unit: str | None
-
-
-def _judge(group: list[_Key], pattern: str, heads: dict[bytes, set[tuple[bytes, str]]]) -> _Verdict | None:
-    """What speaks for a queue; None where too little does."""
-    members = [member for key in group for member in key.members]
-    records = [record for record in map(parsed, members) if record is not None]
-    linked: Counter[tuple[bytes, str]] = Counter(head for member in members for head in heads.get(member, ()))
-    word = next((state for part in reversed(pattern.split(":")) if (state := _state(part)) is not None), None)
-    type_ = group[0].type
-    scores = [score for key in group for score in key.scores]
-    unit = next((u for u in ("s", "ms") if scores and _share(scores, u) > 0.9), None)
-    why = []
-    inside = len(members) > 0 and len(records) >= 0.8 * len(members)
-    if inside:
-        why.append(f"{len(records):,} of {len(members):,} members looked at are JSON objects")
-    record = None
-    if linked and linked.most_common(1)[0][1] >= 0.5 * len(members):
-        record = min(linked, key=lambda head: (-linked[head], head))
-        why.append(f"{linked[record]:,} of {len(members):,} members name a {record[1]} that exists")
-    if word is not None:
-        why.append(f"its name says {word}")
-    if unit is not None:
-        why.append(f"its scores are times in {unit}")
-    enough = (inside or record is not None) and (type_ != "set" or word is not None)
-    if type_ == "zset" and unit is None and word is None:
-        enough = False
-    if not enough and not (word is not None and type_ == "list"):
-        return None
-    state = word or ("delayed" if type_ == "zset" else "waiting")
-    return _Verdict(state, why, record, records[:_MEMBERS] if record is None else [], unit)
-
-
-def _state(part: str) -> str | None:
-    """The state that a part of a name speaks of."""
-    return next((state for state, words in _WORDS if re.fullmatch(words, part, re.IGNORECASE)), None)
-
-
-def _share(scores: list[float], unit: str) -> float:
-    return sum(moment(score, unit) is not None for score in scores) / len(scores)
-
-
-def _described(stem: str, parts: list[tuple[str, str, list[_Key], _Verdict]]) -> Guess:
-    parts = sorted(parts, key=lambda part: part[0])
-    record = next((verdict.record for *_, verdict in parts if verdict.record is not None), None)
-    lines = ["[[layout]]", f"name = {_quoted(stem)}"]
-    if not any("{queue}" in pattern for pattern, *_ in parts):
-        lines.append(f"queue = {_quoted(stem)}")
-    if record is not None:
-        head = record[0].decode("utf-8", "replace").replace("{", "{{").replace("}", "}}")
-        lines += ["", "[layout.record]", f"key = {_quoted(head + '{id}')}", f'type = "{_RECORD_TYPES[record[1]]}"']
-    else:
-        lines += _fields([sample for *_, verdict in parts for sample in verdict.samples])
-    for pattern, type_, _, verdict in parts:
-        lines += ["", "[[layout.structure]]", f"key = {_quoted(pattern)}", f'type = "{type_}"']
-        lines.append(f'state = "{verdict.state}"')
-        if verdict.unit is not None:
-            lines.append(f'score = "{verdict.unit}"')
-    keys = [key.name for _, _, group, _ in parts for key in group]
-    inside = any(verdict.samples for *_, verdict in parts)
-    where = "jobs in the members themselves" if inside else "members that tell nothing"
-    where = where if record is None else f"ids, and a {record[1]} for each job"
-    types = " and ".join(sorted({f"{type_}s" for _, type_, _, _ in parts}))
-    why = tuple(f"{pattern}: {reason}" for pattern, _, _, verdict in parts for reason in verdict.why)
-    return Guess(f"{types} with {where}", tuple(sorted(keys)[:3]), len(keys), why, "\n".join(lines) + "\n")
-
-
-_RECORD_TYPES = {"hash": "hash", "string": "json"}
-
-
-def _fields(samples: list[dict[str, Any]]) -> list[str]:
-    """`[layout.fields]` from members that most samples have."""
-    common = Counter(name for sample in samples for name in sample)
-    known = [name for name, count in common.items() if count >= 0.5 * len(samples)]
-    lines = [f"name = {_quoted(name)}" for name in _NAMES if name in known][:1]
-    for name in _TIMES:
-        values = [sample[name] for sample in samples if name in sample]
-        unit = next((u for u in _UNITS if values and all(moment(v, u) is not None for v in values)), None)
-        if name in known and unit is not None:
-            lines.append(f'created_at = {{ field = {_quoted(name)}, unit = "{unit}" }}')
-            break
-    return ["", "[layout.fields]", *lines] if lines else []
-
-
-def _quoted(text: str) -> str:
-    """As a basic string of TOML: what JSON escapes, TOML escapes alike."""
-    return json.dumps(text, ensure_ascii=True)
-
-
-def _streams(keyspace: Keyspace, free: Any) -> Iterator[Guess]:
+def _streams(keyspace: Keyspace, free: npt.NDArray[np.bool_]) -> Iterator[Guess]:
     rows = np.flatnonzero(free)
     if not len(rows):
         return

@@ -61,26 +61,30 @@ class Finder:
         self.taken: npt.NDArray[np.bool_] = np.zeros(len(free), np.bool_)
         self.twice: dict[int, list[str]] = {}
 
-    def find(self, pattern: Pattern, type_: str) -> Match:
-        """Keys of the type that fit the pattern and that no earlier pattern took."""
+    def fitting(self, pattern: Pattern, type_: str) -> tuple[Rows, pa.Array]:
+        """Rows and names of all keys of the type that fit the pattern."""
         if type_ not in self._by_type:
             rows = np.flatnonzero(is_type(self._keyspace, type_) & self._free).astype(np.int64)
             names = single(self._keyspace.keys.column("key").take(pa.array(rows))) if len(rows) else None
             self._by_type[type_] = (rows, names)
         rows, names = self._by_type[type_]
         if names is None:
-            return Match(rows, {name: [] for name in pattern.parts})
+            return rows, pa.array([], pa.binary())
         near = np.flatnonzero(pc.starts_with(names, pattern=pattern.head).to_numpy(zero_copy_only=False))
         some = names.take(pa.array(near))
-        fits = pc.match_substring_regex(some, pattern=pattern.regex).to_numpy(zero_copy_only=False)
-        hits = rows[near[fits]]
+        fits = np.flatnonzero(pc.match_substring_regex(some, pattern=pattern.regex).to_numpy(zero_copy_only=False))
+        return rows[near[fits]], some.take(pa.array(fits))
+
+    def find(self, pattern: Pattern, type_: str) -> Match:
+        """Keys of the type that fit the pattern and that no earlier pattern took."""
+        hits, names = self.fitting(pattern, type_)
         for row in hits[self.taken[hits]].tolist():
             self.twice.setdefault(row, []).append(pattern.text)
         fresh = ~self.taken[hits]
         self.taken[hits] = True
-        chosen = some.take(pa.array(np.flatnonzero(fits)[fresh]))
-        parts: dict[str, list[bytes]] = {}
-        if pattern.parts:
+        chosen = names.take(pa.array(np.flatnonzero(fresh)))
+        parts: dict[str, list[bytes]] = {name: [] for name in pattern.parts}
+        if pattern.parts and len(chosen):
             found = pc.extract_regex(chosen, pattern=pattern.regex)
             parts = {name: found.field(name).to_pylist() for name in pattern.parts}
         return Match(hits[fresh], parts)

@@ -51,14 +51,26 @@ def load_layouts(path: Path) -> Described:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        stored = tomllib.loads(text)
     except OSError as error:
         raise UsageError(f"the layouts cannot be read: {error.strerror}", file=str(path)) from error
     except ValueError as error:
         raise UsageError(f"the file is no TOML: {safetext.terminal(str(error), 200)}", file=str(path)) from error
+    return read_layouts(text, str(path))
+
+
+def read_layouts(text: str, file: str) -> Described:
+    """Reads the descriptions in a text; `file` is what errors call it.
+
+    Raises:
+        UsageError: a description is not whole or holds what is not known.
+    """
+    try:
+        stored = tomllib.loads(text)
+    except ValueError as error:
+        raise UsageError(f"the file is no TOML: {safetext.terminal(str(error), 200)}", file=file) from error
     except RecursionError:
-        raise UsageError("the file is no TOML that can be read: it is nested too deep", file=str(path)) from None
-    reader = _Reader(str(path), Lines(text))
+        raise UsageError("the file is no TOML that can be read: it is nested too deep", file=file) from None
+    reader = _Reader(file, Lines(text))
     reader.require_sections(stored)
     lists = stored.get("lists")
     return Described(

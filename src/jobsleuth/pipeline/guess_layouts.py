@@ -1,0 +1,307 @@
+"""A guess as a description to paste, and whether that description fits the very keys it was made for."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from jobsleuth.dialects.described.claim import Finder
+from jobsleuth.dialects.described.records import at, moment, own_id
+from jobsleuth.dialects.description import UNITS, Pattern
+from jobsleuth.errors import DialectError
+from jobsleuth.pipeline.guess_names import SEEN, Family, Name, fixed, pattern_of
+
+LONGEST = 200
+"""Characters of a pattern that people would paste."""
+_NAMES = ("name", "type", "class", "task", "job", "kind", "event", "func", "headers.task", "func_name", "description")
+_PAYLOADS = ("data", "payload", "body", "args")
+_TIMES: dict[str, tuple[str, ...]] = {
+    "created_at": ("created_at", "enqueued_at", "createdAt", "created", "made", "timestamp", "time", "ts", "at"),
+    "started_at": ("started_at", "startedAt", "started"),
+    "finished_at": ("finished_at", "ended_at", "finishedAt", "finished", "completed_at"),
+}
+_NUMBERS: dict[str, tuple[str, ...]] = {
+    "attempts": ("attempts", "retry_count", "tries", "retries"),
+    "max_attempts": ("max_attempts", "maxAttempts", "max_retries"),
+}
+_IDS = re.compile(r"(id|jid|uuid|guid|(job|task|message|correlation)[-_]?id|nr|number)", re.IGNORECASE)
+_RECORDS = {"hash": "hash", "string": "json"}
+
+
+@dataclass(frozen=True)
+class Link:
+    """What stands around ids in the names of keys that are their records, and the type of these keys."""
+
+    before: bytes
+    after: bytes
+    type: str
+
+
+@dataclass
+class Key:
+    """A list, zset or set that looks like a part of a queue.
+
+    Attributes:
+        rows: its rows, one for each database that has it.
+        name: its name, taken apart, and its type.
+        unit: unit of scores that are times.
+        samples: JSON objects among its members.
+        links: records that its members name → how many do.
+        records: some rows of those.
+        colon: whether such an id holds a colon.
+        why: what speaks for it.
+    """
+
+    rows: list[int]
+    name: Name
+    unit: str | None = None
+    samples: list[dict[str, Any]] = field(default_factory=list)
+    links: Counter[Link] = field(default_factory=Counter)
+    records: dict[Link, list[int]] = field(default_factory=dict)
+    colon: bool = False
+    why: list[str] = field(default_factory=list)
+
+    @property
+    def state(self) -> str | None:
+        """What being in it means; None: nothing."""
+        if self.name.state == SEEN:
+            return None
+        return self.name.state or ("delayed" if self.name.type == "zset" else "waiting")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """One description in the making.
+
+    Attributes:
+        title: name of the layout.
+        keys: pattern, type → the keys it is for.
+        queue: name of the queue where patterns have none.
+        record: pattern and type of the records; None: none.
+        link: what the record's pattern was made of.
+        fields: lines of the fields.
+        ids: line of the ids, "" where they are the usual ones.
+        scores: whether units of scores are told.
+    """
+
+    title: str
+    keys: dict[tuple[str, str], list[Key]]
+    queue: str | None
+    record: tuple[str, str] | None = None
+    link: Link | None = None
+    fields: tuple[str, ...] = ()
+    ids: str = ""
+    scores: bool = True
+
+    @property
+    def patterns(self) -> list[tuple[str, str]]:
+        """Pattern and type of all keys that it means."""
+        return [*self.keys, *([] if self.record is None else [self.record])]
+
+    def toml(self) -> str:
+        """The description, in ASCII: what a terminal or a mail does to other characters would spoil it."""
+        lines = ["[[layout]]", f"name = {quoted(self.title)}"]
+        if self.queue is not None:
+            lines.append(f"queue = {quoted(self.queue)}")
+        if self.ids:
+            lines.append(self.ids)
+        if self.record is not None:
+            text, type_ = self.record
+            lines += ["", "[layout.record]", f"key = {quoted(text)}", f'type = "{_RECORDS[type_]}"']
+        if self.fields:
+            lines += ["", "[layout.fields]", *self.fields]
+        for (text, type_), keys in sorted(self.keys.items()):
+            lines += ["", "[[layout.structure]]", f"key = {quoted(text)}", f'type = "{type_}"']
+            states = Counter(key.state for key in keys)
+            if (state := min(states, key=lambda s: (-states[s], str(s)))) is not None:
+                lines.append(f'state = "{state}"')
+            units = {key.unit for key in keys}
+            if self.scores and len(units) == 1 and (unit := units.pop()) is not None:
+                lines.append(f'score = "{unit}"')
+        return "\n".join(lines) + "\n"
+
+
+def drafts(family: Family, keys: dict[Name, Key], linked: bool) -> Iterator[list[Draft]]:
+    """Descriptions of a family, each try what is left when the one before does not fit: with a part for the queue's
+    name, then one for each queue."""
+    tries = [family.varies] if family.varies is not None else []
+    bases: dict[tuple[bytes, ...], list[Name]] = {}
+    for name in family.names:
+        bases.setdefault(name.base, []).append(name)
+    for varies in tries:
+        draft = _draft([keys[name] for name in family.names], varies, linked)
+        if draft is not None:
+            yield [draft]
+    alone = [_draft([keys[name] for name in names], None, linked) for names in bases.values()]
+    yield [draft for draft in alone if draft is not None]
+    # A name that is no text can be spelled only as the part that names the queue.
+    spelled = []
+    for names in bases.values():
+        odd = [at for at, part in enumerate(names[0].base) if fixed(part) is None]
+        if len(odd) == 1 and (draft := _draft([keys[name] for name in names], odd[0], linked)) is not None:
+            spelled.append(draft)
+    yield spelled
+
+
+def _draft(keys: Sequence[Key], varies: int | None, linked: bool) -> Draft | None:
+    patterns: dict[tuple[str, str], list[Key]] = {}
+    for key in keys:
+        text = pattern_of(key.name, varies)
+        if text is None or len(text) > LONGEST or not _parses(text):
+            return None
+        patterns.setdefault((text, key.name.type), []).append(key)
+    base = keys[0].name.base
+    told = [part.decode("utf-8", "backslashreplace") for n, part in enumerate(base) if n != varies]
+    words = [word for key in keys for word in key.name.weak] or [key.name.state or "" for key in keys]
+    queue = None
+    if varies is None:
+        queue = (told[-1] if told else words[0]) or "queue"
+        told = told[:-1] if len(told) > 1 else told
+    title = (":".join(told) or words[0] or "queues")[:LONGEST]
+    draft = Draft(title, patterns, queue)
+    if not linked:
+        samples = [sample for key in keys for sample in key.samples]
+        return replace(draft, fields=fields_of(samples), ids=_ids(samples))
+    found: Counter[tuple[str, str]] = Counter()
+    links: dict[tuple[str, str], Link] = {}
+    part = "{id...}" if any(key.colon for key in keys) else "{id}"
+    for key in keys:
+        for link, count in key.links.items():
+            for text in _record_patterns(link, key.name.base[varies] if varies is not None else None, part):
+                found[text, link.type] += count
+                links.setdefault((text, link.type), link)
+    fitting = [one for one in found if len(one[0]) <= LONGEST and _parses(one[0])]
+    if not fitting:
+        return draft
+    record = min(fitting, key=lambda one: (-found[one], "{queue}" not in one[0], one))
+    return replace(draft, record=record, link=links[record])
+
+
+def _record_patterns(link: Link, queue: bytes | None, part: str) -> Iterator[str]:
+    """The name of records as a pattern, also with the queue's name where it stands in it."""
+    before, after = fixed(link.before), fixed(link.after)
+    if before is not None and after is not None:
+        yield before + part + after
+    pieces = link.before.split(b":")
+    if queue is not None and pieces.count(queue) == 1:
+        texts = ["{queue}" if piece == queue else fixed(piece) for piece in pieces]
+        if after is not None and None not in texts:
+            yield ":".join(text or "" for text in texts) + part + after
+
+
+def _parses(text: str) -> bool:
+    try:
+        Pattern.parse(text)
+    except DialectError:
+        return False
+    return True
+
+
+class Fit:
+    """Whether descriptions mean just the keys they were made for.
+
+    Args:
+        finder: over every key that is there.
+        taken: keys that others mean; grows.
+    """
+
+    def __init__(self, finder: Finder, taken: npt.NDArray[np.bool_]) -> None:
+        self._finder = finder
+        self._taken = taken.copy()
+
+    def fits(self, draft: Draft, instead: Draft | None = None) -> bool:
+        """Whether each pattern takes keys, only its own, and each key once; `instead` is what it replaces."""
+        taken = self._taken.copy()
+        for text, type_ in [] if instead is None else instead.patterns:
+            taken[self._finder.fitting(Pattern.parse(text), type_)[0]] = False
+        seen: set[int] = set()
+        for (text, type_), own in [*draft.keys.items(), *([(draft.record, None)] if draft.record else [])]:
+            rows = self._finder.fitting(Pattern.parse(text), type_)[0].tolist()
+            strange = set(rows) - {row for key in own for row in key.rows} if own is not None else set()
+            if not rows or strange or taken[rows].any() or seen.intersection(rows):
+                return False
+            seen.update(rows)
+        return True
+
+    def take(self, draft: Draft) -> None:
+        """Its keys are meant by it from now on."""
+        for text, type_ in draft.patterns:
+            self._taken[self._finder.fitting(Pattern.parse(text), type_)[0]] = True
+
+
+def fields_of(samples: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    """Lines of `[layout.fields]`: members that most samples have, times whose unit fits all that there are."""
+    if not samples:
+        return ()
+    lines: list[str] = []
+    used: set[str] = set()
+
+    def values(name: str) -> list[Any]:
+        found = [value for sample in samples if (value := at(sample, name)) is not None]
+        return found if len(found) * 2 >= len(samples) and name not in used else []
+
+    def note(name: str, line: str) -> None:
+        used.add(name)
+        lines.append(line)
+
+    texts: dict[str, tuple[str, ...]] = {"name": _NAMES, "payload": _PAYLOADS}
+    for column, names in texts.items():
+        if column == "payload" and not any(isinstance(value, bytes) for value in samples[0].values()):
+            continue  # a job that is stored whole is its own payload
+        for name in names:
+            if any(isinstance(value, str | bytes) and value for value in values(name)):
+                note(name, f"{column} = {quoted(name)}")
+                break
+    for column, names in _TIMES.items():
+        for name in names:
+            stored = values(name)
+            unit = next((u for u in (*UNITS, "iso") if stored and all(moment(v, u) is not None for v in stored)), None)
+            if unit is not None:
+                note(name, f'{column} = {{ field = {quoted(name)}, unit = "{unit}" }}')
+                break
+    for column, names in _NUMBERS.items():
+        for name in names:
+            stored = values(name)
+            if stored and all(
+                re.fullmatch(rb"\d{1,9}|\s", v) if isinstance(v, bytes) else type(v) is int for v in stored
+            ):
+                note(name, f"{column} = {quoted(name)}")
+                break
+    return tuple(lines)
+
+
+def _ids(samples: Sequence[dict[str, Any]]) -> str:
+    """The line of `ids`, where jobs hold an id under another name than the usual ones."""
+    if not samples or sum(own_id(sample, ("id", "jid", "uuid")) is not None for sample in samples) * 2 >= len(samples):
+        return ""
+    names: dict[str, None] = {}
+    for sample in samples:
+        for name, value in sample.items():
+            inner = value.items() if isinstance(value, dict) else ()
+            names |= dict.fromkeys(n for n in (name, *(f"{name}.{each}" for each, _ in inner)))
+    for name in names:
+        if _IDS.fullmatch(name.rpartition(".")[2]):
+            found = [own_id(sample, (name,)) for sample in samples]
+            if None not in found and len(set(found)) == len(found):
+                return f"ids = [{quoted(name)}]"
+    return ""
+
+
+def quoted(text: str) -> str:
+    """As a basic string of TOML, in ASCII."""
+    out = []
+    for char in text:
+        code = ord(char)
+        if char in '"\\':
+            out.append(f"\\{char}")
+        elif 0x20 <= code < 0x7F:
+            out.append(char)
+        else:
+            out.append(f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
+    return f'"{"".join(out)}"'
