@@ -166,6 +166,7 @@ def analyze_and_tell(
             (writer.folder / REPORT).open("w", encoding="utf-8") as page,
         ):
             report = document(preview, checks=run.checks, findings=run.findings, known=run.causes)
+            del run
             give_back()
             # The commands on the page are for its own folder: it says the same wherever the case lies.
             page.writelines(render_html(preview, report, place="."))

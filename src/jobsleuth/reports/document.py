@@ -14,7 +14,6 @@ from jobsleuth.reports.findings import COLUMNS, SEVERITIES, TIMES, Finding, Find
 from jobsleuth.reports.limits import limits
 
 _EXAMPLES = 3
-_FINDING_COLUMNS = ", ".join(f"epoch_ms({c}) as {c}" if c in TIMES else c for c in COLUMNS)
 _SAME = "check_id, severity, certainty, dialect, namespace, queue, evidence, db"
 _RANK = "case severity when 'error' then 0 when 'warning' then 1 else 2 end"
 
@@ -170,12 +169,14 @@ def document(
     # Its own registered tables, but the views of the case's connection: to make those takes longer than all this.
     connection = case.connection().cursor()
     try:
-        connection.register("given_findings", findings)
-        ordered = connection.sql(
-            f"select {_FINDING_COLUMNS} from given_findings order by {_RANK}, check_id, evidence, db, dialect,"
-            " namespace, queue, length(job_id), job_id, key, message"
+        connection.register("given_findings", _numbered(findings))
+        # Only what decides the order goes through the sort: whole rows take several times their own memory there.
+        order = connection.sql(
+            f"select nth from given_findings order by {_RANK}, check_id, evidence, db, dialect, namespace, queue,"
+            " length(job_id), job_id, key, message, nth"
         ).to_arrow_table()
-        connection.register("ordered_findings", ordered.append_column("nth", pa.array(range(len(ordered)), pa.int64())))
+        ordered = _in_ms(findings.select(COLUMNS).take(order.column("nth")))
+        connection.register("ordered_findings", _numbered(ordered))
         groups = connection.execute(
             f"select {_SAME}, count(*), list(nth order by nth)[1:{_EXAMPLES}] from ordered_findings group by {_SAME}"
             f" order by {_RANK}, count(*) desc, min(nth)"
@@ -229,3 +230,15 @@ def document(
         causes=explained,
         limits=cannot_tell,
     )
+
+
+def _numbered(findings: pa.Table) -> pa.Table:
+    return findings.append_column("nth", pa.array(range(len(findings)), pa.int64()))
+
+
+def _in_ms(findings: pa.Table) -> pa.Table:
+    for name in TIMES:
+        at = findings.schema.get_field_index(name)
+        ms = findings.column(at).cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+        findings = findings.set_column(at, name, ms)
+    return findings

@@ -66,6 +66,7 @@ TIMES = ("since_from", "since_to", "heals_at")
 """Members of a finding that are Unix ms."""
 COLUMNS = tuple(field.name for field in fields(Finding))
 """Columns of the table `findings` that a report reads."""
+_OF_JOB = ["evidence", "db", "dialect", "namespace", "queue", "job_id"]
 
 
 class Findings:
@@ -79,8 +80,8 @@ class Findings:
 
     def jobs(self) -> int:
         """How many jobs they speak of."""
-        about = self._table.filter(pc.is_valid(self._table.column("job_id")))
-        return int(about.group_by(["evidence", "db", "dialect", "namespace", "queue", "job_id"]).aggregate([]).num_rows)
+        about = self._table.select(_OF_JOB).filter(pc.is_valid(self._table.column("job_id")))
+        return int(about.group_by(_OF_JOB).aggregate([]).num_rows)
 
     def __iter__(self) -> Iterator[Finding]:
         for batch in self._table.to_batches(max_chunksize=4096):
