@@ -11,6 +11,7 @@ the machine is busy, go by the CPU seconds.
 rdb-py     `rdb.RdbDecoder`, bare iteration (Rust behind Python)
 rdbtools   `RdbParser` with its empty callback (RDB 9 and older only; others are skipped)
 librdb     its null handler, if a binary is given with --librdb
+           and its handler that writes JSON, as `cat` does, if one is given with --librdb-json (file, output)
 
 `--peer-python` is an interpreter that has rdb-py and rdbtools; by default the one that runs this file.
 """
@@ -32,6 +33,7 @@ from pathlib import Path
 
 RDB_PY = "import rdb, sys\nfor _ in rdb.RdbDecoder(sys.argv[1]): pass"
 PASS = "index pass"
+JSON = "librdb JSON"
 INDEX = """
 import sys, time
 from pathlib import Path
@@ -75,7 +77,7 @@ def measure(command: list[str], timed_inside: bool = False) -> Run | None:
     return Run(wall, usage.ru_utime + usage.ru_stime, peak)
 
 
-def commands(file: Path, peer: str, librdb: str | None, scratch: Path) -> dict[str, list[str]]:
+def commands(file: Path, peer: str, librdb: str | None, librdb_json: str | None, scratch: Path) -> dict[str, list[str]]:
     """Name → command line, for one file."""
     jobsleuth = [sys.executable, "-m", "jobsleuth"]
     every = {
@@ -94,15 +96,17 @@ def commands(file: Path, peer: str, librdb: str | None, scratch: Path) -> dict[s
         every["rdbtools"] = [peer, "-c", RDBTOOLS, str(file)]
     if librdb is not None:
         every["librdb null"] = [librdb, str(file)]
+    if librdb_json is not None:
+        every[JSON] = [librdb_json, str(file), os.devnull]
     return every
 
 
-def bench(file: Path, runs: int, peer: str, librdb: str | None) -> dict[str, list[Run]]:
+def bench(file: Path, runs: int, peer: str, librdb: str | None, librdb_json: str | None) -> dict[str, list[Run]]:
     """All commands on one file, in turns, after one warm-up each."""
     scratch = Path(tempfile.mkdtemp(prefix="jobsleuth-bench-"))
     try:
-        every = commands(file, peer, librdb, scratch)
-        slow = {"rdbtools"}
+        every = commands(file, peer, librdb, librdb_json, scratch)
+        slow = {"rdbtools", JSON}
         seen: dict[str, list[Run]] = {name: [] for name in every}
         for turn in range(runs + 1):
             for name, command in every.items():
@@ -116,7 +120,7 @@ def bench(file: Path, runs: int, peer: str, librdb: str | None) -> dict[str, lis
         shutil.rmtree(scratch)
 
 
-_BASES = ("rdb-py", "librdb null")
+_BASES = ("rdb-py", "librdb null", JSON)
 """What the others are held against: a ratio above 1 is faster than that."""
 
 
@@ -151,12 +155,15 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--peer-python", default=sys.executable)
     parser.add_argument("--librdb", help="a binary that parses the file given to it with librdb's null handler")
+    parser.add_argument(
+        "--librdb-json", help="a binary that writes the file given first as JSON to the one given second"
+    )
     parser.add_argument("--json", type=Path, help="also write every single run here")
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     everything = {}
     for file in options.files:
-        seen = bench(file, options.runs, options.peer_python, options.librdb)
+        seen = bench(file, options.runs, options.peer_python, options.librdb, options.librdb_json)
         everything[file.name] = {name: [vars(r) for r in all_runs] for name, all_runs in seen.items()}
         print("\n".join(table(file, seen)), flush=True)
     if options.json is not None:
