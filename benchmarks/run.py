@@ -156,7 +156,7 @@ def main() -> None:
     parser.add_argument("--peer-python", default=sys.executable)
     parser.add_argument("--librdb", help="a binary that parses the file given to it with librdb's null handler")
     parser.add_argument(
-        "--librdb-json", help="a binary that writes the file given first as JSON to the one given second"
+        "--librdb-json", help="a binary that writes its first file as JSON to its second"
     )
     parser.add_argument("--json", type=Path, help="also write every single run here")
     options = parser.parse_args()
