@@ -23,7 +23,7 @@ from jobsleuth.dialects.rows import YEAR_2000_MS, YEAR_2100_MS
 from jobsleuth.errors import UsageError
 from jobsleuth.keyspace import Keyspace, Rows
 from jobsleuth.pipeline.guess_layouts import Draft, Fit, Key, Link, drafts, fields_of
-from jobsleuth.pipeline.guess_names import SEEN, Name, families, name_of, with_workers
+from jobsleuth.pipeline.guess_names import SEEN, Family, Name, families, name_of, with_workers
 from jobsleuth.sources import ReadOptions, open_keyspace, snapshot
 
 _KEYS = 2_000
@@ -124,13 +124,11 @@ class _Collections:
         accepted: list[Draft] = []
         left = dict(by_name)
         for family in families(names, kinds):
-            for linked in (True, False) if kinds[family.names[0]] == _IDS else (False,):
-                for tries in drafts(family, keys, linked):
-                    for draft in tries:
-                        own = [key.name for some in draft.keys.values() for key in some]
-                        if all(name in left for name in own) and self._accept(draft, linked, accepted):
-                            for key_name in own:
-                                del left[key_name]
+            linked = kinds[family.names[0]] == _IDS
+            while own := self._described_one(family, keys, linked, accepted):
+                for name in own:
+                    del left[name]
+                family = replace(family, names=tuple(name for name in family.names if name in left))
         for draft in accepted:
             yield self._told(self._finished(draft), by_name)
         if left:
@@ -142,6 +140,15 @@ class _Collections:
                 why,
                 None,
             )
+
+    def _described_one(self, family: Family, keys: dict[Name, Key], linked: bool, accepted: list[Draft]) -> list[Name]:
+        """Describes some of the family, the first way that fits; which, none where nothing fits."""
+        for with_records in (True, False) if linked else (False,):
+            for tries in drafts(family, keys, with_records) if family.names else ():
+                for draft in tries:
+                    if self._accept(draft, with_records, accepted):
+                        return [key.name for some in draft.keys.values() for key in some]
+        return []
 
     # -- looking ------------------------------------------------------------------------------------------------------
 
@@ -203,7 +210,8 @@ class _Collections:
                 for link, row in found.get(member, ()):
                     one.key.links[link] += 1
                     one.key.records.setdefault(link, []).append(row)
-                    one.key.colon |= b":" in member
+                    if b":" in member:
+                        one.key.colons.add(link)
 
     def _judged(self, looked: Sequence[_Looked]) -> list[_Looked]:
         """Looked at, each with what it holds; None where too little speaks for a queue."""
@@ -223,7 +231,9 @@ class _Collections:
                 word and not by_name and (key.name.type == "list" or (key.name.type == "zset" and key.unit is not None))
             ):
                 one.kind = _OPAQUE
-            if (key.name.type == "set" and not word) or (key.name.type == "zset" and key.unit is None and not word):
+            if (key.name.type == "set" and not (word and key.name.strong)) or (
+                key.name.type == "zset" and key.unit is None and not word
+            ):
                 one.kind = None
         sure = {one.key.name.base for one in looked if one.kind is not None}
         for one in looked:
@@ -287,11 +297,13 @@ class _Collections:
 
     def _samples(self, draft: Draft) -> list[dict[str, Any]]:
         keys = [key for some in draft.keys.values() for key in some]
-        rows = sorted({row for key in keys for link in key.records for row in key.records[link] if link == draft.link})
+        rows = sorted(
+            {row for key in keys for link, some in key.records.items() for row in some if link in draft.links}
+        )
         chosen: Rows = np.array(rows[:_MEMBERS], np.int64)
         if not len(chosen):
             return []
-        if draft.link is not None and draft.link.type == "hash":
+        if draft.record is not None and draft.record[1] == "hash":
             return [dict(rest) for batch in self._keyspace.records(chosen, ()) for rest in batch["rest"].to_pylist()]
         values = [value for batch in self._keyspace.strings(chosen) for value in batch["value"].to_pylist()]
         return [record for record in map(parsed, values) if record is not None]

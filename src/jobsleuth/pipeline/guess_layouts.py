@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from jobsleuth.dialects.described.claim import Finder
-from jobsleuth.dialects.described.records import at, moment, own_id
+from jobsleuth.dialects.described.records import ABSENT, at, moment, own_id
 from jobsleuth.dialects.description import UNITS, Pattern
 from jobsleuth.errors import DialectError
 from jobsleuth.pipeline.guess_names import SEEN, Family, Name, fixed, pattern_of
+from jobsleuth.safetext import from_bytes
 
 LONGEST = 200
 """Characters of a pattern that people would paste."""
@@ -54,7 +55,7 @@ class Key:
         samples: JSON objects among its members.
         links: records that its members name → how many do.
         records: some rows of those.
-        colon: whether such an id holds a colon.
+        colons: records of ids that hold a colon.
         why: what speaks for it.
     """
 
@@ -64,7 +65,7 @@ class Key:
     samples: list[dict[str, Any]] = field(default_factory=list)
     links: Counter[Link] = field(default_factory=Counter)
     records: dict[Link, list[int]] = field(default_factory=dict)
-    colon: bool = False
+    colons: set[Link] = field(default_factory=set)
     why: list[str] = field(default_factory=list)
 
     @property
@@ -84,7 +85,7 @@ class Draft:
         keys: pattern, type → the keys it is for.
         queue: name of the queue where patterns have none.
         record: pattern and type of the records; None: none.
-        link: what the record's pattern was made of.
+        links: what the record's pattern was made of.
         fields: lines of the fields.
         ids: line of the ids, "" where they are the usual ones.
         scores: whether units of scores are told.
@@ -94,7 +95,7 @@ class Draft:
     keys: dict[tuple[str, str], list[Key]]
     queue: str | None
     record: tuple[str, str] | None = None
-    link: Link | None = None
+    links: frozenset[Link] = frozenset()
     fields: tuple[str, ...] = ()
     ids: str = ""
     scores: bool = True
@@ -122,7 +123,9 @@ class Draft:
             if (state := min(states, key=lambda s: (-states[s], str(s)))) is not None:
                 lines.append(f'state = "{state}"')
             units = {key.unit for key in keys}
-            if self.scores and len(units) == 1 and (unit := units.pop()) is not None:
+            # A score that is described is a due time; of jobs that are taken or done it is the time of that.
+            due = state not in ("processing", "failed", "completed")
+            if self.scores and due and len(units) == 1 and (unit := units.pop()) is not None:
                 lines.append(f'score = "{unit}"')
         return "\n".join(lines) + "\n"
 
@@ -158,10 +161,10 @@ def _draft(keys: Sequence[Key], varies: int | None, linked: bool) -> Draft | Non
         patterns.setdefault((text, key.name.type), []).append(key)
     base = keys[0].name.base
     told = [part.decode("utf-8", "backslashreplace") for n, part in enumerate(base) if n != varies]
-    words = [word for key in keys for word in key.name.weak] or [key.name.state or "" for key in keys]
+    words = [word for key in keys for word in key.name.weak] or [from_bytes(keys[0].name.stored)]
     queue = None
     if varies is None:
-        queue = (told[-1] if told else words[0]) or "queue"
+        queue = (told[-1] if told else words[0])[:LONGEST] or "queue"
         told = told[:-1] if len(told) > 1 else told
     title = (":".join(told) or words[0] or "queues")[:LONGEST]
     draft = Draft(title, patterns, queue)
@@ -169,18 +172,25 @@ def _draft(keys: Sequence[Key], varies: int | None, linked: bool) -> Draft | Non
         samples = [sample for key in keys for sample in key.samples]
         return replace(draft, fields=fields_of(samples), ids=_ids(samples))
     found: Counter[tuple[str, str]] = Counter()
-    links: dict[tuple[str, str], Link] = {}
-    part = "{id...}" if any(key.colon for key in keys) else "{id}"
+    links: dict[tuple[str, str], set[Link]] = {}
+    colons = {link for key in keys for link in key.colons}
     for key in keys:
         for link, count in key.links.items():
+            part = "{id...}" if link in colons else "{id}"
             for text in _record_patterns(link, key.name.base[varies] if varies is not None else None, part):
                 found[text, link.type] += count
-                links.setdefault((text, link.type), link)
+                links.setdefault((text, link.type), set()).add(link)
     fitting = [one for one in found if len(one[0]) <= LONGEST and _parses(one[0])]
     if not fitting:
         return draft
     record = min(fitting, key=lambda one: (-found[one], "{queue}" not in one[0], one))
-    return replace(draft, record=record, link=links[record])
+    # What names other records is of another kind, whatever it is called.
+    kept = {
+        place: own
+        for place, some in patterns.items()
+        if (own := [key for key in some if not key.links or links[record] & key.links.keys()])
+    }
+    return replace(draft, keys=kept, record=record, links=frozenset(links[record]))
 
 
 def _record_patterns(link: Link, queue: bytes | None, part: str) -> Iterator[str]:
@@ -242,9 +252,9 @@ def fields_of(samples: Sequence[dict[str, Any]]) -> tuple[str, ...]:
     lines: list[str] = []
     used: set[str] = set()
 
-    def values(name: str) -> list[Any]:
-        found = [value for sample in samples if (value := at(sample, name)) is not None]
-        return found if len(found) * 2 >= len(samples) and name not in used else []
+    def values(name: str, least: float = 0.5) -> list[Any]:
+        found = [value for sample in samples if (value := at(sample, name)) not in ABSENT]
+        return found if len(found) >= least * len(samples) and name not in used else []
 
     def note(name: str, line: str) -> None:
         used.add(name)
@@ -260,17 +270,16 @@ def fields_of(samples: Sequence[dict[str, Any]]) -> tuple[str, ...]:
                 break
     for column, names in _TIMES.items():
         for name in names:
-            stored = values(name)
+            # Most jobs of a queue have not begun.
+            stored = values(name, 0.5 if column == "created_at" else 0)
             unit = next((u for u in (*UNITS, "iso") if stored and all(moment(v, u) is not None for v in stored)), None)
             if unit is not None:
                 note(name, f'{column} = {{ field = {quoted(name)}, unit = "{unit}" }}')
                 break
     for column, names in _NUMBERS.items():
         for name in names:
-            stored = values(name)
-            if stored and all(
-                re.fullmatch(rb"\d{1,9}|\s", v) if isinstance(v, bytes) else type(v) is int for v in stored
-            ):
+            stored = values(name, 0)
+            if stored and all(re.fullmatch(rb"\d{1,9}", v) if isinstance(v, bytes) else type(v) is int for v in stored):
                 note(name, f"{column} = {quoted(name)}")
                 break
     return tuple(lines)

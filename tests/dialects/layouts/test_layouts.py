@@ -235,3 +235,48 @@ def test_examples_of_the_page_are_read(tmp_path: Path) -> None:
         file = tmp_path / f"{number}.toml"
         file.write_text(text, encoding="utf-8")
         assert load_layouts(file).names
+
+
+def test_a_home_made_queue_in_order_gives_no_finding(tmp_path: Path) -> None:
+    """Jobs in every state, in hashes and in members, with locks, times, errors and no results, as they should be: what
+    checks know of libraries is not held against a layout of one's own."""
+    structures = [
+        ("{queue}:wait", "list", "waiting", ""),
+        ("{queue}:busy", "list", "active", ""),
+        ("{queue}:later", "zset", "delayed", "s"),
+        ("{queue}:again", "zset", "retry", "s"),
+        ("{queue}:failed", "list", "failed", ""),
+        ("{queue}:done", "zset", "completed", ""),
+    ]
+    text = ""
+    for name, record in (("shop", '[layout.record]\nkey = "shop:job:{id}"\ntype = "hash"\n'), ("app", "")):
+        text += f'[[layout]]\nname = "{name}"\n' + ('lock = "shop:lock:{id}"\n' if record else "") + record
+        text += '[layout.fields]\nname = "kind"\nattempts = "tries"\nerror = "why"\n'
+        for column in ("created_at", "started_at", "finished_at"):
+            text += f'{column} = {{ field = "{column}", unit = "s" }}\n'
+        for key, type_, state, unit in structures:
+            text += f'[[layout.structure]]\nkey = "{name}:{key}"\ntype = "{type_}"\nstate = "{state}"\n'
+            text += f'score = "{unit}"\n' if unit else ""
+    file = tmp_path / "l.toml"
+    file.write_text(text, encoding="utf-8")
+    rdb = Writer(tmp_path / "evidence.rdb")
+    now = rdb.now_ms // 1000
+    for number, (key, type_, state, unit) in enumerate(structures):
+        fields: dict[str, Any] = {"kind": "mail", "created_at": now - 30, "tries": 0}
+        if state in ("active", "failed", "completed"):
+            fields["started_at"] = now - 20
+        if state in ("failed", "completed"):
+            fields |= {"finished_at": now - 10, "tries": 1}
+        if state == "failed":
+            fields["why"] = "no route"
+        score = now + 60.0 if unit else now - 10.0
+        for name, member in (("shop", b"%d" % number), ("app", json.dumps({"id": number, **fields}).encode())):
+            rdb.put(key.replace("{queue}", f"{name}:q").encode(), {member: score} if type_ == "zset" else [member])
+        rdb.put(b"shop:job:%d" % number, {name.encode(): str(value).encode() for name, value in fields.items()})
+        if state == "active":
+            rdb.put(b"shop:lock:%d" % number, b"w1", rdb.now_ms + 30_000)
+    rdb.read()
+    case = jobsleuth.analyze(rdb.path, tmp_path / "c", jobsleuth.AnalyzeOptions(described=load_layouts(file)))
+    states = case.query("select queue, namespace, state from jobs order by all").to_pylist()
+    assert len(states) == 2 * len(structures) and "unknown" not in {row["state"] for row in states}
+    assert case.query("select check_id, message from findings where dialect is not null").to_pylist() == []

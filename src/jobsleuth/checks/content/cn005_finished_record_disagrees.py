@@ -69,6 +69,7 @@ class FinishedRecordDisagrees(Check):
                     AND error = 'job stalled more than allowable limit' AS given_up
             FROM jobs
             WHERE has_record AND record_complete IS NOT FALSE AND decode_error IS NULL AND key IS NOT NULL
+                AND dialect IN ('asynq', 'bullmq')
                 AND (state = 'completed' OR (state = 'failed' AND dialect = 'bullmq'))
         ),
         places AS NOT MATERIALIZED (

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from jobsleuth.dialects.description import ANY, ISO, NUMBERS, TIMES, UNITS, Layout
+from jobsleuth.dialects.description import ANY, ISO, NUMBERS, TEXTS, TIMES, UNITS, Layout
 from jobsleuth.dialects.rows import YEAR_2000_MS, YEAR_2100_MS
 from jobsleuth.safetext import from_bytes
 
 _DEEPEST = 32
+ABSENT = (None, "", b"")
+"""Values that say that there is no time and no number."""
 
 
 class Tally:
@@ -109,6 +111,8 @@ def columns(layout: Layout, record: Mapping[str, Any] | None, tally: Tally) -> d
     tally.records += 1
     for column, source in layout.fields.items():
         stored = [value for name in source.fields if (value := at(record, name)) is not None]
+        if column not in TEXTS and column != "payload":
+            stored = [value for value in stored if value not in ABSENT]
         if not stored:
             continue
         read = next((v for value in stored if (v := _value(column, value, source.unit)) is not None), None)
