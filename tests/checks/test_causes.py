@@ -60,7 +60,7 @@ def test_a_killed_worker_explains_all_that_it_left(tmp_path: Path, fixture: str,
 @pytest.mark.parametrize(
     ("dump", "causes"),
     [
-        ("v5.40", {"keys-evicted": 4, "two-prefixes:mails": 2, "queue-abandoned:bull/moved": 3}),
+        ("v5.40", {"keys-evicted": 4, "two-prefixes:mails": 1, "queue-abandoned:bull/moved": 3}),
         ("v5.0", {"job-stranded:bull/five-minutes": 2, "rate-limited:bull/lines": 2, "workers-died:bull/unwatched": 1}),
         ("bull3", {"schedules-lost:bull/crons": 7, "workers-died:bull/restarted": 1}),
     ],

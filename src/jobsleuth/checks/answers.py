@@ -22,7 +22,7 @@ NEEDS = {
         *JOB_PLACE, "has_record", "state", "claimed_state", "created_at", "started_at", "finished_at",
         "last_failed_at", "pending_since", "attempts", "attempts_started", "stalled_count", "worker_name", "stacktrace",
     ),
-    "workers": (*JOB_PLACE, "kind", "worker_id", "host", "pid", "valid_until", "valid"),
+    "workers": (*JOB_PLACE, "kind", "worker_id", "host", "pid", "valid_until", "valid", "key"),
     "events": (*JOB_PLACE, "at", "event", "stream_id"),
 }  # fmt: skip
 """Tables and columns that the answers read."""
@@ -73,6 +73,14 @@ _KNOWN = f"""
         -- Workers and servers before tokens.
         SELECT {_PLACE}, string_agg(DISTINCT holder, '; ' ORDER BY holder DESC) AS held_by FROM holders GROUP BY ALL
     ),
+    renewed AS (
+        -- Asynq sets a lease 30 s ahead.
+        SELECT {_PLACE}, max(valid_until) - INTERVAL 30 SECOND AS renewed_at
+        FROM workers
+        SEMI JOIN asked AS a USING ({_PLACE})
+        WHERE kind = 'lease' AND dialect = 'asynq' AND ends_with(key, ':lease')
+        GROUP BY ALL
+    ),
     scarred AS (
         SELECT {_PLACE}
         FROM (SELECT {_PLACE}, stacktrace FROM jobs WHERE dialect = 'bullmq') AS j
@@ -88,9 +96,10 @@ _KNOWN = f"""
     ),
     gathered AS (
         SELECT a.*, r.* EXCLUDE ({_PLACE}), c.held_by AS claimed_by,
-            t.told_at, t.active_at, t.event,
-            greatest(r.created_at, r.started_at, r.finished_at, r.last_failed_at, r.pending_since, t.told_at)
-                AS seen_at,
+            t.told_at, t.active_at, t.event, n.renewed_at,
+            greatest(
+                r.created_at, r.started_at, r.finished_at, r.last_failed_at, r.pending_since, t.told_at, n.renewed_at
+            ) AS seen_at,
             coalesce(r.attempts_started, 0) > 0 OR coalesce(r.attempts, 0) > 0 OR coalesce(r.stalled_count, 0) > 0
                 OR r.started_at IS NOT NULL OR r.last_failed_at IS NOT NULL
                 OR (r.finished_at IS NOT NULL AND r.state IS DISTINCT FROM 'archived')
@@ -107,6 +116,7 @@ _KNOWN = f"""
         LEFT JOIN record AS r USING ({_PLACE})
         LEFT JOIN claims AS c USING ({_PLACE})
         LEFT JOIN told AS t USING ({_PLACE})
+        LEFT JOIN renewed AS n USING ({_PLACE})
         LEFT JOIN scarred AS x USING ({_PLACE})
     )
     SELECT * FROM gathered
@@ -117,6 +127,7 @@ _ANSWERS = f"""
         SELECT k.dialect, k.namespace, k.queue, k.job_id, k.evidence, k.db, k.seen_at,
             CASE
                 WHEN k.seen_at IS NULL THEN 'cannot be known: the evidence holds no time that speaks of this job'
+                WHEN k.renewed_at = k.seen_at THEN 'after the last renewal of its lease'
                 WHEN k.told_at = k.seen_at THEN 'after its latest event, ' || k.event
                 ELSE 'after the latest time in its record'
             END AS since_why,
@@ -140,6 +151,7 @@ _ANSWERS = f"""
                 WHEN k.stalled_count > 0 THEN
                     'it was recovered from a dead worker ' || count_text(k.stalled_count, 'time')
                 WHEN k.state = 'active' THEN 'it is active: a worker took it'
+                WHEN k.ran AND k.has_record IS NOT TRUE THEN 'it stands among the ' || k.state || ' jobs'
                 WHEN k.ran THEN 'its record holds a failure or an end'
                 WHEN k.fresh AND k.dialect = 'asynq' THEN
                     'its record says ' || k.claimed_state || ' and holds no attempt, failure or end'
@@ -152,7 +164,11 @@ _ANSWERS = f"""
     )
     SELECT g.* REPLACE (
         CASE WHEN g.job_id IS NULL THEN g.since_from ELSE coalesce(g.since_from, s.seen_at) END AS since_from,
-        CASE WHEN g.job_id IS NULL THEN g.since_to ELSE coalesce(g.since_to, e.as_of) END AS since_to,
+        -- The snapshot's time is a whole second, rounded down, and the clocks of clients may be ahead of it.
+        CASE
+            WHEN g.since_to IS NOT NULL OR (g.job_id IS NULL AND g.since_from IS NULL) THEN g.since_to
+            WHEN e.as_of IS NOT NULL THEN greatest(e.as_of, coalesce(g.since_from, s.seen_at))
+        END AS since_to,
         CASE WHEN g.job_id IS NULL THEN g.since_why ELSE coalesce(g.since_why, s.since_why) END AS since_why,
         coalesce(
             g.since_basis,

@@ -79,7 +79,8 @@ RULES: tuple[CauseRule, ...] = (
         to_do="Give producers and workers the same prefix; then move what lies under the wrong one.",
         reach="id",
         signs=_ids("MB013"),
-        explains=_ids("MB001 MB002"),
+        explains=_ids("MB002"),
+        alone=True,
     ),
     CauseRule(
         kind="poison-message",

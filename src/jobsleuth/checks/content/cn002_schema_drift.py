@@ -44,7 +44,8 @@ class SchemaDrift(Check):
     }
     sql = """
         SELECT dialect, namespace, queue, evidence, db, fields, count(*) AS jobs, min(job_id) AS example,
-            array_to_string(fields, ', ') AS _fields, count_text(count(*), 'job') AS _jobs
+            array_to_string(fields, ', ') AS _same, array_to_string(fields, ', ') AS _fields,
+            count_text(count(*), 'job') AS _jobs
         FROM (
             SELECT dialect, namespace, queue, job_id, evidence, db,
                 list_sort(list_distinct(unknown_fields)) AS fields

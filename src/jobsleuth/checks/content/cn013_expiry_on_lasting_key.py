@@ -59,7 +59,7 @@ class ExpiryOnLastingKey(Check):
         SELECT dialect, namespace, queue, job_id, min(key) AS key, evidence, db, role, count(*) AS keys,
             min(expire_at) AS expire_at, role AS _same,
             CASE WHEN dialect = 'bullmq' AND role = 'job' THEN 'warning' ELSE 'error' END AS severity,
-            min(expire_at) AS heals_at, strftime(min(expire_at), '%Y-%m-%d %H:%M:%S') AS _when,
+            strftime(min(expire_at), '%Y-%m-%d %H:%M:%S') AS _when,
             CASE WHEN count(*) > 1 THEN ', and ' || (count(*) - 1) || ' more' ELSE '' END AS _more
         FROM lasting
         GROUP BY dialect, namespace, queue, job_id, evidence, db, role

@@ -12,8 +12,8 @@ class ArchiveAtItsCap(Check):
     A zset `archived` with `cap` (9,999) ids: a warning. More than that cannot be left by the library: an error.
 
     Why it matters
-    The archive shows the latest failures only; the older ones were discarded, with their payloads from 0.25 on, without
-    them before (then their records are left, MB002).
+    The archive names the latest failures only. From 0.25 on older ones are deleted with their payloads; before, their
+    records are left where nothing shows them (MB002), and `details.hidden` counts them.
 
     How it comes about
     Many tasks that fail for good, and nobody who clears them.
@@ -22,7 +22,8 @@ class ArchiveAtItsCap(Check):
     Save what you need and delete archived tasks; find out why so many fail.
 
     False alarms
-    None known. The cap is 10,000 in name and one less in fact.
+    Exactly so many tasks may have failed, and none more: then nothing was deleted yet. The cap is 10,000 in name and
+    one less in fact.
 
     References
     hibiken/asynq#730, hibiken/asynq#803; pull request 1171 there.
@@ -34,7 +35,7 @@ class ArchiveAtItsCap(Check):
     severity = "warning"
     since = "0.1.0"
     versions = "Asynq 0.14+"
-    impact = "were discarded: older failures than those shown are gone"
+    impact = "keep no more failures: each new one pushes the oldest out"
     heals = "no: each archived task displaces the oldest"
     basis = "derived"
     dialects = ("asynq",)
@@ -42,16 +43,35 @@ class ArchiveAtItsCap(Check):
     absence = False
     needs = {
         "membership": (*QUEUE_PLACE, "structure", "key"),
+        "jobs": (*QUEUE_PLACE, "state", "claimed_state", "has_record"),
     }
     sql = """
-        SELECT dialect, namespace, queue, min(key) AS key, evidence, db, count(*) AS tasks,
-            CASE WHEN count(*) > $cap THEN 'error' ELSE 'warning' END AS severity,
-            format('{:,}', count(*)) AS _tasks,
-            CASE WHEN count(*) > $cap THEN 'more than the library keeps' ELSE 'as many as the library keeps' END
-                AS _what
-        FROM membership
-        WHERE dialect = 'asynq' AND structure = 'archived'
-        GROUP BY dialect, namespace, queue, evidence, db
-        HAVING count(*) >= $cap
+        WITH archives AS (
+            SELECT dialect, namespace, queue, min(key) AS key, evidence, db, count(*) AS tasks
+            FROM membership
+            WHERE dialect = 'asynq' AND structure = 'archived'
+            GROUP BY dialect, namespace, queue, evidence, db
+            HAVING count(*) >= $cap
+        ),
+        hidden AS (
+            SELECT j.dialect, j.namespace, j.queue, j.evidence, j.db, count(*) AS hidden
+            FROM (
+                SELECT dialect, namespace, queue, evidence, db
+                FROM jobs
+                WHERE dialect = 'asynq' AND state = 'unknown' AND claimed_state = 'archived' AND has_record
+            ) AS j
+            GROUP BY ALL
+        )
+        SELECT dialect, namespace, queue, a.key, evidence, db, a.tasks, coalesce(h.hidden, 0) AS hidden,
+            CASE WHEN a.tasks > $cap THEN 'error' ELSE 'warning' END AS severity,
+            format('{:,}', a.tasks) AS _tasks,
+            CASE
+                WHEN a.tasks > $cap THEN 'more than the library keeps: something else put some there'
+                WHEN h.hidden > 0 THEN 'as many as the library keeps; ' || count_text(h.hidden, 'older one')
+                    || ' it no longer names, but did not delete'
+                ELSE 'as many as the library keeps: older failures may have been deleted'
+            END AS _what
+        FROM archives AS a
+        LEFT JOIN hidden AS h USING (dialect, namespace, queue, evidence, db)
     """
-    message = "The archive of queue {queue} holds {_tasks} tasks, {_what}: older failures were discarded"
+    message = "The archive of queue {queue} holds {_tasks} tasks, {_what}"

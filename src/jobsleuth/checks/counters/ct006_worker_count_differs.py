@@ -46,6 +46,7 @@ class WorkerCountDiffers(Check):
             "worker_id",
             "host",
             "pid",
+            "valid_until",
             "valid",
             "details",
             "key",
@@ -55,7 +56,7 @@ class WorkerCountDiffers(Check):
     }
     sql = """
         WITH servers AS (
-            SELECT dialect, namespace, key, evidence, db, worker_id, host, pid,
+            SELECT dialect, namespace, key, evidence, db, worker_id, host, pid, valid_until,
                 try_cast(details['active_worker_count'] AS BIGINT) AS counted
             FROM workers
             WHERE kind = 'server' AND dialect = 'asynq' AND valid AND worker_id IS NOT NULL
@@ -66,7 +67,8 @@ class WorkerCountDiffers(Check):
             WHERE kind = 'worker' AND dialect = 'asynq' AND valid IS NOT FALSE
             GROUP BY ALL
         )
-        SELECT s.*, coalesce(l.entries, 0) AS listed
+        -- It says the same anew every 5 s, for 10 s at a time.
+        SELECT s.*, coalesce(l.entries, 0) AS listed, s.valid_until AS heals_at
         FROM servers AS s
         LEFT JOIN listed AS l USING (worker_id, evidence, db)
         WHERE s.counted <> coalesce(l.entries, 0)

@@ -10,7 +10,8 @@ class VolatileKeysMissing(Check):
 
     What it finds
     At least `least_jobs` (3) active jobs of a database that were started less than `lock_duration_ms` (30 s) before the
-    snapshot, none of which has a lock, while no lock at all is left in that database.
+    snapshot, none of which has a lock, while no lock and no other key with an expiry is left among the queues' keys of
+    that database.
 
     Why it matters
     A lock lives for its duration from the start. Gone earlier and all at once, they were most likely evicted, as Redis
@@ -23,7 +24,8 @@ class VolatileKeysMissing(Check):
     Set `maxmemory-policy noeviction`, give Redis more memory, and expect duplicates.
 
     False alarms
-    Workers with a lock duration shorter than 30 s that died: set `lock_duration_ms` in the policy.
+    Workers with a lock duration shorter than 30 s that died and made no stalled checks: set `lock_duration_ms` in the
+    policy. That is why the finding is never more than possible.
 
     References
     taskforcesh/bullmq#1046, taskforcesh/bullmq#2215.
@@ -42,7 +44,7 @@ class VolatileKeysMissing(Check):
     needs_time = True
     parameters = {"lock_duration_ms": 30_000, "least_jobs": 3}
     needs = {
-        "keys": ("evidence", "db", "dialect", "role"),
+        "keys": ("evidence", "db", "dialect", "role", "expire_at", "expired"),
         "jobs": (*JOB_PLACE, "state", "started_at"),
         "queues": (*QUEUE_PLACE, "layout"),
         "evidence": ("evidence", "as_of_ms"),
@@ -62,9 +64,12 @@ class VolatileKeysMissing(Check):
                 AND e.as_of_ms - epoch_ms(j.started_at) BETWEEN -1000 AND $lock_duration_ms - 1000
         ),
         locks AS (
-            SELECT DISTINCT evidence, db FROM keys WHERE role = 'lock' AND dialect = 'bullmq'
+            SELECT DISTINCT evidence, db
+            FROM keys
+            WHERE dialect = 'bullmq' AND (role = 'lock' OR (expire_at IS NOT NULL AND expired IS NOT TRUE))
         )
-        SELECT f.dialect, min(f.namespace) AS namespace, f.evidence, f.db, count(*) AS jobs, min(f.job_id) AS example,
+        SELECT f.dialect, min(f.namespace) AS namespace, 'possible' AS certainty,
+            f.evidence, f.db, count(*) AS jobs, min(f.job_id) AS example,
             count(DISTINCT f.queue) AS queues, count_text(count(DISTINCT f.queue), 'queue') AS _queues
         FROM fresh AS f
         ANTI JOIN locks AS l USING (evidence, db)

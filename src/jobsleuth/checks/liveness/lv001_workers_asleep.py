@@ -53,7 +53,7 @@ class WorkersAsleep(Check):
         WITH {READY_QUEUES}
         SELECT dialect, namespace, queue, evidence, db, ready, ready_since, waited_ms, worker_seen, last_worker_sign_at,
             CASE WHEN waited_ms >= $overdue_after_ms AND NOT worker_seen THEN 'error' ELSE 'warning' END AS severity,
-            count_text(ready, 'job') AS _jobs,
+            since_from, since_why, count_text(ready, 'job') AS _jobs,
             duration_text(waited_ms) AS _waited,
             CASE WHEN worker_seen THEN 'though a worker was seen' ELSE 'and no worker was seen' END AS _worker
         FROM asleep

@@ -49,7 +49,8 @@ class LockOrLeaseExpired(Check):
     needs = {
         "membership": (*JOB_PLACE, "structure"),
         "workers": (*JOB_PLACE, "kind", "worker_id", "valid_until", "key"),
-        "keys": (*QUEUE_PLACE, "role", "type", "expired"),
+        "keys": (*QUEUE_PLACE, "role", "type", "expired", "expire_at"),
+        "queues": (*QUEUE_PLACE, "limits"),
         "jobs": (*JOB_PLACE, "record_complete", "decode_error"),
         "evidence": ("evidence", "as_of_ms"),
     }
@@ -70,14 +71,32 @@ class LockOrLeaseExpired(Check):
             WHERE NOT h.for_ever AND epoch_ms(h.valid_until) <= e.as_of_ms
         ),
         checked AS (
-            SELECT DISTINCT dialect, namespace, queue, evidence, db
+            -- A check leaves the key for as long as the next one has to wait.
+            SELECT dialect, namespace, queue, evidence, db, max(expire_at) AS next_check
             FROM keys
             WHERE role = 'stalled-check' AND type = 'string' AND expired IS NOT TRUE
+            GROUP BY ALL
+        ),
+        marked AS (
+            SELECT DISTINCT dialect, namespace, queue, job_id, evidence, db FROM membership WHERE structure = 'stalled'
+        ),
+        served AS (
+            SELECT dialect, namespace, queue, evidence, db
+            FROM queues
+            WHERE dialect = 'asynq' AND limits['servers'] > 0
         ),
         unreadable AS MATERIALIZED (
             SELECT dialect, namespace, queue, job_id, evidence, db, decode_error IS NOT NULL AS undecodable
             FROM jobs
             WHERE dialect = 'asynq' AND (decode_error IS NOT NULL OR record_complete IS NOT TRUE)
+        ),
+        blocked AS (
+            -- A message that it cannot decode ends a pass of the recovery, whatever the queue.
+            SELECT l.evidence, l.db, min(l.job_id) AS stumbling_block
+            FROM lapsed AS l
+            JOIN unreadable AS u USING (dialect, namespace, queue, job_id, evidence, db)
+            WHERE u.undecodable
+            GROUP BY ALL
         )
         SELECT l.dialect, l.namespace, l.queue, l.job_id, l.key, l.evidence, l.db, l.worker_id, l.valid_until,
             l.ended_before_ms,
@@ -91,17 +110,39 @@ class LockOrLeaseExpired(Check):
             CASE
                 WHEN u.undecodable THEN 'no: recovery stops at its message, for every queue of the server that meets it'
                 WHEN u.job_id IS NOT NULL THEN 'no: no release recovers a task without a message'
+                WHEN l.dialect = 'asynq' AND b.stumbling_block IS NOT NULL
+                    THEN 'no: recovery stops at task ' || b.stumbling_block || ', whose message cannot be decoded'
+                WHEN l.dialect = 'asynq' AND l.ended_before_ms > $recovery_ends_ms + $clock_skew_ms
+                    AND s.queue IS NOT NULL
+                    THEN 'cannot be known: a server of the queue lives, and its recovery did not take it in time'
                 WHEN l.dialect = 'asynq' AND l.ended_before_ms > $recovery_ends_ms + $clock_skew_ms
                     THEN 'as soon as a server of the queue starts: its recoverer looks at once'
                 WHEN l.dialect = 'asynq' THEN NULL
-                WHEN c.queue IS NOT NULL THEN 'at the second stalled check from now, within 60 s unless configured'
+                WHEN c.queue IS NOT NULL AND k.job_id IS NOT NULL
+                    THEN 'at the next stalled check, if a worker still makes them: within 60 s unless configured'
+                WHEN c.queue IS NOT NULL THEN 'at the second stalled check from now, if a worker still makes them: '
+                    || 'within 90 s unless configured'
                 ELSE 'only once a worker of the queue makes stalled checks'
             END AS heals,
             CASE
-                WHEN l.dialect = 'asynq' AND u.job_id IS NULL
+                -- At the latest one interval after it may: the interval is no part of the snapshot.
+                WHEN l.dialect <> 'asynq' AND k.job_id IS NOT NULL THEN c.next_check + INTERVAL 30 SECOND
+                WHEN l.dialect <> 'asynq' THEN c.next_check + INTERVAL 60 SECOND
+                WHEN u.job_id IS NULL AND b.stumbling_block IS NULL AND s.queue IS NOT NULL
                     AND l.ended_before_ms <= $recovery_ends_ms + $clock_skew_ms
                     THEN l.valid_until + to_milliseconds($recovery_ends_ms)
             END AS heals_at,
+            CASE WHEN l.dialect <> 'asynq' AND c.next_check IS NOT NULL
+                OR u.job_id IS NULL AND b.stumbling_block IS NOT NULL THEN 'inferred' END AS heals_basis,
+            CASE WHEN ends_with(l.key, ':lease') AND l.dialect = 'asynq'
+                THEN l.valid_until - INTERVAL 30 SECOND END AS since_from,
+            l.valid_until AS since_to,
+            CASE
+                WHEN l.dialect <> 'asynq' THEN 'when its lock ended, at the latest'
+                WHEN ends_with(l.key, ':lease') THEN 'between the last renewal of its lease and its end'
+                ELSE 'when its deadline passed, at the latest'
+            END AS since_why,
+            'derived' AS since_basis,
             CASE
                 WHEN l.dialect <> 'asynq' THEN 'lock'
                 WHEN l.key LIKE '%deadlines' THEN 'deadline'
@@ -118,6 +159,9 @@ class LockOrLeaseExpired(Check):
             END AS _next
         FROM lapsed AS l
         LEFT JOIN checked AS c USING (dialect, namespace, queue, evidence, db)
+        LEFT JOIN marked AS k USING (dialect, namespace, queue, job_id, evidence, db)
+        LEFT JOIN served AS s USING (dialect, namespace, queue, evidence, db)
+        LEFT JOIN blocked AS b USING (evidence, db)
         LEFT JOIN unreadable AS u ON u.dialect = l.dialect AND u.namespace = l.namespace AND u.queue = l.queue
             AND u.job_id = l.job_id AND u.evidence = l.evidence AND u.db = l.db
         WHERE EXISTS (

@@ -50,7 +50,7 @@ class NoWorkerForReadyJobs(Check):
         WITH {READY_QUEUES}
         SELECT dialect, namespace, queue, evidence, db, ready, ready_since, waited_ms, last_worker_sign_at,
             CASE WHEN waited_ms >= $overdue_after_ms THEN 'error' ELSE 'warning' END AS severity,
-            count_text(ready, 'job') AS _jobs,
+            since_from, since_why, count_text(ready, 'job') AS _jobs,
             duration_text(waited_ms) AS _waited
         FROM asleep
         WHERE NOT worker_seen AND NOT (dialect = 'bullmq' AND major >= 5 AND wake_ups = 0)

@@ -45,6 +45,7 @@ class AggregationSetStale(Check):
     absence = False
     needs = {
         "workers": (*QUEUE_PLACE, "kind", "worker_id", "valid_until", "details"),
+        "queues": (*QUEUE_PLACE, "limits"),
         "relations": (*SOURCE, "dialect", "kind", "evidence", "db"),
         "evidence": ("evidence", "as_of_ms"),
     }
@@ -69,9 +70,14 @@ class AggregationSetStale(Check):
             w.valid_until AS since_from, w.valid_until AS since_to,
             CASE WHEN r."group" IS NULL THEN 'no: its tasks are given back to a group that is not listed, '
                 || 'and wait until another task of the group is added' END AS heals,
+            -- The recoverer of a server that lives looks once a minute.
+            CASE WHEN r."group" IS NOT NULL AND q.limits['servers'] > 0
+                AND e.as_of_ms - epoch_ms(w.valid_until) <= $recovery_ms + $clock_skew_ms
+                THEN w.valid_until + to_milliseconds($recovery_ms) END AS heals_at,
             duration_text(e.as_of_ms - epoch_ms(w.valid_until)) AS _ended
         FROM sets AS w
         JOIN evidence AS e USING (evidence)
+        LEFT JOIN queues AS q USING (dialect, namespace, queue, evidence, db)
         LEFT JOIN registered AS r USING (dialect, namespace, queue, "group", evidence, db)
         WHERE epoch_ms(w.valid_until) <= e.as_of_ms
     """

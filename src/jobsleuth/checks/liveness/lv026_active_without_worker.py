@@ -15,7 +15,7 @@ class ActiveWithoutWorker(Check):
 
     Why it matters
     Whoever took the task is gone: the work stopped at an unknown point. By `heals_at` a running server has recovered
-    it.
+    it; with no server, a task without a message, or an undecodable message in the way, there is no such time.
 
     How it comes about
     The server was killed or lost its connection; the answer to its pop was lost on the way.
@@ -46,6 +46,7 @@ class ActiveWithoutWorker(Check):
     needs = {
         "membership": (*JOB_PLACE, "structure"),
         "queues": (*QUEUE_PLACE, "limits"),
+        "jobs": (*JOB_PLACE, "record_complete", "decode_error"),
         "workers": (*JOB_PLACE, "kind", "valid_until", "valid", "key"),
         "evidence": ("evidence", "as_of_ms"),
     }
@@ -66,9 +67,30 @@ class ActiveWithoutWorker(Check):
         ),
         served AS (
             SELECT dialect, namespace, queue, evidence, db, coalesce(limits['servers'], 0) AS servers FROM queues
+        ),
+        unreadable AS MATERIALIZED (
+            SELECT dialect, namespace, queue, job_id, evidence, db, decode_error IS NOT NULL AS undecodable
+            FROM jobs
+            WHERE dialect = 'asynq' AND (decode_error IS NOT NULL OR record_complete IS NOT TRUE)
+        ),
+        blocked AS (
+            SELECT w.evidence, w.db, min(w.job_id) AS stumbling_block
+            FROM workers AS w
+            JOIN unreadable AS u USING (dialect, namespace, queue, job_id, evidence, db)
+            WHERE w.kind = 'lease' AND u.undecodable AND w.valid = FALSE
+            GROUP BY ALL
         )
         SELECT dialect, namespace, queue, job_id, l.key, evidence, db, l.valid_until, s.servers,
-            l.valid_until + to_milliseconds($recovery_ends_ms) AS heals_at,
+            CASE
+                WHEN u.undecodable THEN 'no: recovery stops at its message, for every queue of the server that meets it'
+                WHEN u.job_id IS NOT NULL THEN 'no: no release recovers a task without a message'
+                WHEN b.stumbling_block IS NOT NULL
+                    THEN 'no: recovery stops at task ' || b.stumbling_block || ', whose message cannot be decoded'
+            END AS heals,
+            -- With no server there is none whose next pass would tell when.
+            CASE WHEN u.job_id IS NULL AND b.stumbling_block IS NULL AND s.servers > 0
+                THEN l.valid_until + to_milliseconds($recovery_ends_ms) END AS heals_at,
+            CASE WHEN u.job_id IS NULL AND b.stumbling_block IS NOT NULL THEN 'inferred' END AS heals_basis,
             CASE WHEN l.modern THEN 'warning' ELSE 'info' END AS severity,
             CASE WHEN l.modern THEN l.valid_until - INTERVAL 30 SECOND END AS since_from,
             CASE WHEN l.modern THEN 'its last heartbeat' END AS since_why,
@@ -76,8 +98,10 @@ class ActiveWithoutWorker(Check):
             CASE WHEN l.modern THEN 'lease' ELSE 'deadline' END AS _claim,
             duration_text(epoch_ms(l.valid_until) - l.as_of_ms) AS _left
         FROM leased AS l
-        ANTI JOIN busy AS b USING (dialect, namespace, queue, job_id, evidence, db)
+        ANTI JOIN busy AS y USING (dialect, namespace, queue, job_id, evidence, db)
         JOIN served AS s USING (dialect, namespace, queue, evidence, db)
+        LEFT JOIN unreadable AS u USING (dialect, namespace, queue, job_id, evidence, db)
+        LEFT JOIN blocked AS b USING (evidence, db)
         WHERE EXISTS (
                 SELECT 1 FROM membership AS m
                 WHERE m.structure = 'active' AND m.job_id = l.job_id AND m.queue = l.queue AND m.namespace = l.namespace

@@ -59,6 +59,8 @@ class ServerRegistrationDiffers(Check):
     }
     sql = """
         SELECT w.dialect, w.namespace, w.key, w.evidence, w.db, w.host, w.pid, w.valid_until,
+            -- By then it has said so anew, or it is dead and LV028's.
+            w.valid_until AS heals_at,
             CASE WHEN w.details['record'] = 'present' THEN 'has a live key, but is not listed'
                 ELSE 'is listed as valid, but its key is gone' END AS _what
         FROM workers AS w

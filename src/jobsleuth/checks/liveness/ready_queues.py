@@ -63,7 +63,10 @@ READY_QUEUES = """
         GROUP BY ALL
     ),
     asleep AS (
-        SELECT i.*, s.ready_since, i.as_of_ms - epoch_ms(s.ready_since) AS waited_ms
+        SELECT i.*, s.ready_since, i.as_of_ms - epoch_ms(s.ready_since) AS waited_ms,
+            greatest(s.ready_since, i.last_worker_sign_at) AS since_from,
+            CASE WHEN i.last_worker_sign_at >= s.ready_since THEN 'after the latest sign of a worker'
+                ELSE 'after the oldest of its jobs became ready' END AS since_why
         FROM idle AS i
         JOIN since AS s USING (dialect, namespace, queue, evidence, db)
         WHERE i.as_of_ms - epoch_ms(s.ready_since) >= $quiet_after_ms

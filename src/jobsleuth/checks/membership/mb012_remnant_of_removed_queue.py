@@ -87,7 +87,8 @@ class RemnantOfRemovedQueue(Check):
             FROM counters
             GROUP BY namespace, evidence, db
         )
-        SELECT *, count_text(keys, 'key') || ' (' || what || ')' AS _keys, count_text(queues, 'queue') AS _queues
+        SELECT *, 'left' AS _same, count_text(keys, 'key') || ' (' || what || ')' AS _keys,
+            count_text(queues, 'queue') AS _queues
         FROM (
             SELECT * FROM asynq_left UNION ALL SELECT * FROM bullmq_left UNION ALL SELECT * FROM counters_left
         )

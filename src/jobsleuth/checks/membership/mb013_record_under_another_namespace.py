@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from jobsleuth.checks.base import JOB_PLACE, Check
+from jobsleuth.checks.base import Check
+from jobsleuth.checks.membership.other_prefix import NEEDS, OTHER_PREFIX
 
 
 class RecordUnderAnotherNamespace(Check):
@@ -10,7 +11,7 @@ class RecordUnderAnotherNamespace(Check):
 
     What it finds
     An id that a structure names without a record there, while a record of the same queue name and id lies under another
-    prefix.
+    prefix, where no structure names it. MB001 is silent about such ids.
 
     Why it matters
     Workers take the id and fail with "missing key for job"; the record is never used. Producers and workers do not
@@ -24,8 +25,7 @@ class RecordUnderAnotherNamespace(Check):
     the records.
 
     False alarms
-    Two queues of one name that use the same custom ids may both be right, if one of the ids lost its record for another
-    reason.
+    Two queues of one name and the same ids, where both lost what belongs to the other: very unlikely.
 
     References
     nestjs/bull#2584.
@@ -41,42 +41,10 @@ class RecordUnderAnotherNamespace(Check):
     heals = "no: each prefix is a queue of its own"
     basis = "derived"
     dialects = ("bullmq",)
-    needs = {
-        "keys": ("evidence", "db", "key", "type", "expired", "dialect"),
-        "jobs": (*JOB_PLACE, "has_record", "key"),
-    }
-    sql = """
-        WITH lost AS MATERIALIZED (
-            SELECT dialect, namespace, queue, job_id, evidence, db, split_part(job_id, ':', -1) AS tail
-            FROM jobs
-            WHERE dialect = 'bullmq' AND has_record = FALSE
-        ),
-        claimed AS (
-            SELECT l.namespace, l.queue, l.job_id, l.evidence, l.db, min(j.key) AS found
-            FROM (SELECT namespace, queue, job_id, key, evidence,
-                db FROM jobs WHERE dialect = 'bullmq' AND has_record) AS j
-            JOIN lost AS l
-                ON l.queue = j.queue AND l.job_id = j.job_id AND l.evidence = j.evidence AND l.db = j.db
-                    AND l.namespace <> j.namespace
-            GROUP BY ALL
-        ),
-        unclaimed AS (
-            SELECT l.namespace, l.queue, l.job_id, l.evidence, l.db, min(k.key) AS found
-            FROM (
-                SELECT key, evidence, db, split_part(key, ':', -1) AS tail
-                FROM keys
-                WHERE dialect IS NULL AND type = 'hash' AND expired IS NOT TRUE
-            ) AS k
-            JOIN lost AS l USING (tail, evidence, db)
-            WHERE k.key = l.queue || ':' || l.job_id OR ends_with(k.key, ':' || l.queue || ':' || l.job_id)
-            GROUP BY ALL
-        )
-        SELECT l.dialect, l.namespace, l.queue, l.job_id, l.evidence, l.db, base_of(l.namespace,
-            l.queue) AS listed_under,
-            coalesce(c.found, u.found) AS record_key
-        FROM lost AS l
-        LEFT JOIN claimed AS c USING (namespace, queue, job_id, evidence, db)
-        LEFT JOIN unclaimed AS u USING (namespace, queue, job_id, evidence, db)
-        WHERE coalesce(c.found, u.found) IS NOT NULL
+    needs = NEEDS
+    sql = f"""
+        WITH {OTHER_PREFIX}
+        SELECT *, base_of(namespace, queue) AS listed_under
+        FROM elsewhere
     """
     message = "Job {job_id} is filed under {listed_under}, but its record is {record_key}: two prefixes for one queue"

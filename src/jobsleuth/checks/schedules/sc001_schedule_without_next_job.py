@@ -102,7 +102,10 @@ class ScheduleWithoutNextJob(Check):
                 ELSE state || ', without a successor, is its job for '
             END AS _lead,
             CASE WHEN state IS NULL THEN ' is gone' ELSE '' END AS _tail,
+            CASE WHEN every_ms > 0 AND as_of_ms >= epoch_ms(next_at)
+                THEN '; ' || count_text((as_of_ms - epoch_ms(next_at)) // every_ms + 1, 'run') || ' missed'
+                ELSE '' END AS _missed,
             strftime(next_at, '%Y-%m-%d %H:%M:%S') AS _when
         FROM dead
     """
-    message = "Schedule {schedule_id} of queue {queue} has stopped: {_lead}{_when} UTC{_tail}"
+    message = "Schedule {schedule_id} of queue {queue} has stopped: {_lead}{_when} UTC{_tail}{_missed}"

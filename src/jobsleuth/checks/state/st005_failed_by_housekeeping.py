@@ -53,6 +53,8 @@ class FailedByHousekeeping(Check):
         SELECT dialect, namespace, queue, job_id, key, evidence, db, state, error,
             CASE WHEN state IN ('failed', 'archived') THEN 'info' ELSE 'warning' END AS severity,
             coalesce(last_failed_at, finished_at) AS since_from, coalesce(last_failed_at, finished_at) AS since_to,
+            CASE WHEN state IN ('failed', 'archived') THEN 'no: it has failed for good, unless somebody retries it' END
+                AS heals,
             'when the failure was booked' AS since_why, 'observed' AS since_basis,
             'unsafe' AS retry, 'the library gave up on its handler, which may have done the work' AS retry_why,
             'inferred' AS retry_basis

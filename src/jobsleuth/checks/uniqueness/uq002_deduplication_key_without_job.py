@@ -66,18 +66,19 @@ class DeduplicationKeyWithoutJob(Check):
         )
         SELECT d.dialect, d.source_namespace AS namespace, d.source_queue AS queue, d.job_id, d.key, d.evidence, d.db,
             d.source_id AS deduplication_id, d.valid_until, q.library_version, d.valid_until AS heals_at,
-            CASE WHEN d.valid_until IS NOT NULL THEN 'when the key expires' END AS heals,
             CASE
-                WHEN d.valid_until IS NOT NULL THEN 'info'
-                WHEN list_transform(
-                    regexp_extract_all(
-                        regexp_extract(q.library_version, '\\d{1,9}\\.\\d{1,9}\\.\\d{1,9}'), '\\d+'
-                    ), lambda n: n::INTEGER
-                ) >= [6, 3, 10] THEN 'info'
+                WHEN d.valid_until IS NOT NULL THEN 'when the key expires'
+                WHEN version_of(q.library_version) >= [6, 3, 10] THEN 'at the next add with this id, from 6.3.10 on'
+            END AS heals,
+            CASE
+                WHEN d.valid_until IS NOT NULL OR version_of(q.library_version) >= [6, 3, 10] THEN 'info'
                 ELSE 'error'
             END AS severity,
-            CASE WHEN d.valid_until IS NOT NULL THEN 'adds are dropped until it expires'
-                ELSE 'adds with this id are dropped' END AS _effect
+            CASE
+                WHEN d.valid_until IS NOT NULL THEN 'adds are dropped until it expires'
+                WHEN version_of(q.library_version) >= [6, 3, 10] THEN 'the next add with this id takes it over'
+                ELSE 'adds with this id are dropped'
+            END AS _effect
         FROM dangling AS d
         LEFT JOIN queues AS q
             ON q.dialect = d.dialect AND q.namespace = d.source_namespace AND q.queue = d.source_queue
