@@ -10,8 +10,11 @@ import jsonschema
 import pytest
 
 from jobsleuth.case import Case
+from jobsleuth.checks import Accepted, Policy, run_checks
 from jobsleuth.reports import FORMATS, document, render
 from tests.reports.conftest import build, check, finding, rows
+from tests.tables import build as tables_case
+from tests.tables import evidence, rows_of
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "report-1.schema.json"
 
@@ -149,11 +152,112 @@ def test_sarif_has_the_fingerprints_by_which_baselines_know_findings(small_case:
     assert len(set(prints)) == len(prints)
 
 
-def test_github_writes_one_annotation_a_group(small_case: Case) -> None:
+def test_github_writes_one_annotation_a_cause(small_case: Case) -> None:
     """An error command, a warning command, a notice for the check that could not run, then the verdict."""
     lines = rendered(small_case, "github").splitlines()
     assert [line.split(" ")[0] for line in lines] == ["::error", "::warning", "::notice", "jobsleuth"]
     assert "title=MB001 Title of MB001 (5%2C certain)::" in lines[0]
+
+
+@pytest.fixture(scope="module")
+def poisoned(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    """One undecodable message that stops the recovery of 14 tasks in 14 queues, and a fragment of a record."""
+    queues = [f"q{n:02}" for n in range(14)]
+    tables = {
+        "jobs": [
+            {"queue": "bad", "job_id": "bad", "state": "active", "has_record": True, "decode_error": "x"},
+            {"queue": "bad", "job_id": "part", "state": "pending", "has_record": True, "record_complete": False},
+            *(
+                {"queue": q, "job_id": "1", "state": "active", "has_record": True, "record_complete": True,
+                 "record_id": "1", "record_queue": q}
+                for q in queues
+            ),
+        ],
+        "membership": [
+            {"queue": q, "job_id": j, "structure": "active", "decides_state": True}
+            for q, j in [("bad", "bad"), *((q, "1") for q in queues)]
+        ],
+        "workers": [
+            {
+                "queue": q,
+                "job_id": j,
+                "kind": "lease",
+                "valid_until": "T-1h",
+                "valid": False,
+                "key": f"asynq:{{{q}}}:lease",
+            }
+            for q, j in [("bad", "bad"), *((q, "1") for q in queues)]
+        ],
+        "queues": [{"queue": q} for q in ["bad", *queues]],
+    }  # fmt: skip
+    return tables_case(
+        tmp_path_factory.mktemp("poisoned") / "case",
+        {n: rows_of(n, r, "asynq") for n, r in tables.items()},
+        [evidence(0)],
+    )
+
+
+def judged(case: Case, fmt: str) -> str:
+    run = run_checks(case)
+    made = document(case, checks=run.checks, findings=run.findings, known=run.causes, accepted=run.accepted)
+    return "".join(render(made, fmt))
+
+
+def test_github_tells_fifteen_findings_of_one_cause_once(poisoned: Case) -> None:
+    """A run shows ten annotations of a kind: the cause comes before what stands alone, names places and the remedy."""
+    errors = [line for line in judged(poisoned, "github").splitlines() if line.startswith("::error")]
+    assert len(errors) == 2
+    assert errors[0].startswith("::error title=Recovery stops at a message that cannot be decoded (LV003 CN001; 16%2C ")
+    assert "and 11 more: " in errors[0] and errors[0].endswith("recovery then goes on by itself.")
+    assert "title=CN003 " in errors[1]
+
+
+def test_junit_says_which_cause_a_failure_has(poisoned: Case) -> None:
+    """Cases stay checks; a failure begins with what explains its findings, and in which other checks that shows."""
+    suite = ET.fromstring(judged(poisoned, "junit"))[0]
+    failures = {c.get("name", "")[:5]: c.findtext("failure") or "" for c in suite if c.find("failure") is not None}
+    assert set(failures) == {"CN001", "CN003", "LV003"}
+    assert failures["LV003"].startswith(
+        "cause of 15 of 15 findings, with CN001 (inferred): Recovery stops at a message that cannot be decoded. Take "
+    )
+    assert not failures["CN003"].startswith("cause")
+
+
+def test_sarif_says_of_each_alert_which_cause_it_has(poisoned: Case) -> None:
+    """Alerts are shown one by one: each of one cause says so, and the run lists the causes with their remedy."""
+    run = json.loads(judged(poisoned, "sarif"))["runs"][0]
+    jsonschema.validate({"$schema": "x", "version": "2.1.0", "runs": [run]}, SARIF)
+    texts = [r["message"]["text"] for r in run["results"]]
+    told = ". One of 16 findings with one cause: Recovery stops at a message that cannot be decoded"
+    assert [t.endswith(told) for t in texts].count(True) == 16 and len(texts) == 17
+    assert [(c["kind"], c["findings"], c["rules"]) for c in run["properties"]["causes"]] == [
+        ("poison-message", 16, ["LV003", "CN001"])
+    ]
+
+
+def test_the_screen_says_what_to_do_about_the_worst_cause(poisoned: Case) -> None:
+    """The remedy of the first cause, and the check that explains it, not one that a lesser fault has."""
+    text = judged(poisoned, "text")
+    assert "    do: Take the task with that message out of `active` and `lease` by hand" in text
+    assert "Why, and what to do: jobsleuth explain LV003\n" in text
+
+
+def test_accepted_findings_are_no_clean_bill(poisoned: Case) -> None:
+    """With all of them accepted nothing is new, and every format says so; with some, how many are left out."""
+    found = run_checks(poisoned).findings.to_pylist()
+    every = Policy(accepted={f["fingerprint"]: Accepted("known") for f in found})
+    some = Policy(accepted={f["fingerprint"]: Accepted("known") for f in found if f["check_id"] == "LV003"})
+    told = []
+    for policy in (every, some):
+        run = run_checks(poisoned, policy)
+        made = document(poisoned, checks=run.checks, findings=run.findings, known=run.causes, accepted=run.accepted)
+        told.append({fmt: "".join(render(made, fmt)) for fmt in FORMATS if fmt not in ("junit", "sarif")})
+    for text in told[0].values():
+        assert "Nothing new that does not add up; 17 known findings accepted" in text
+    assert "nothing new" in next(t for t in told[0]["text"].splitlines() if t.startswith("asynq/q00"))
+    assert json.loads(told[0]["json"])["accepted"] == 17
+    for text in told[1].values():
+        assert "2 findings: 2 errors, in 1 of 15 queues; 15 known findings accepted" in text
 
 
 def test_markdown_has_the_verdict_as_heading_and_a_row_a_cause(small_case: Case) -> None:

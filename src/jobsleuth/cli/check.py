@@ -54,7 +54,14 @@ def command(
     fmt = ReportFormat.JSON if json else fmt
     with output.patience("checking", quiet):
         judged = run_checks(opened, policy, [*all_checks(), *own])
-    report = document(opened, checks=judged.checks, findings=judged.findings, known=judged.causes, fail_on=fail_on)
+    report = document(
+        opened,
+        checks=judged.checks,
+        findings=judged.findings,
+        known=judged.causes,
+        fail_on=fail_on,
+        accepted=judged.accepted,
+    )
     if fmt is ReportFormat.TEXT and not quiet:
         output.show(lines(report, width=output.width(), everything=everything))
     elif fmt is not ReportFormat.TEXT:

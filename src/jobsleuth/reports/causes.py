@@ -110,7 +110,9 @@ _SUMS = """
     select t.evidence, t.kind, min(rank), bool_or(sure and rank = worst) as certain, count(*), count(distinct job),
         min(since_at), max(since_at), min(held_by), count(distinct held_by), min(heals),
         count(distinct heals), case when bool_and(heals_at is not null) then max(heals_at) end,
-        min(heals_basis), count(distinct job) filter (retry = 'unsafe'), count(distinct job) filter (retry = 'safe'),
+        case when bool_or(heals_basis = 'inferred') then 'inferred' when bool_or(heals_basis = 'derived') then 'derived'
+            else min(heals_basis) end,
+        count(distinct job) filter (retry = 'unsafe'), count(distinct job) filter (retry = 'safe'),
         count(distinct job) filter (retry = 'unknown')
     from thin as t
     join (select evidence, kind, min(rank) as worst from thin group by all) as w

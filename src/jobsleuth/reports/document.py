@@ -103,6 +103,7 @@ class Document:
         groups: all findings by check, queue, severity and certainty.
         causes: all findings by what explains them, the most damaging first.
         limits: sentences on what this evidence cannot tell.
+        accepted: findings that the policy or a baseline accepts; they are in none of the others.
     """
 
     case: str
@@ -115,6 +116,7 @@ class Document:
     groups: tuple[Group, ...]
     causes: tuple[Cause, ...]
     limits: tuple[str, ...]
+    accepted: int = 0
 
     def queue_word(self, namespace: str | None, queue: str | None) -> str | None:
         """What `--queue` takes for this queue: its name, with its namespace where another queue has the same name."""
@@ -153,6 +155,7 @@ def document(
     findings: pa.Table | None = None,
     known: pa.Table | None = None,
     fail_on: str = "error",
+    accepted: int | None = None,
 ) -> Document:
     """A case as a document.
 
@@ -162,7 +165,9 @@ def document(
         findings: rows in the shape of the table `findings`, likewise.
         known: rows in the shape of the table `causes`, likewise.
         fail_on: least severity that fails, or `never`.
+        accepted: findings that the judgement left out as known; None: as many as the case's own did.
     """
+    accepted = int(case.manifest.options.get("accepted_findings") or 0) if accepted is None else accepted
     checks = case.arrow("checks") if checks is None else checks
     findings = case.arrow("findings") if findings is None else findings
     known = case.arrow("causes") if known is None else known
@@ -195,7 +200,7 @@ def document(
         claimed = connection.execute(
             "select evidence, count(*), count(*) filter (where dialect is not null) from keys group by evidence"
         ).fetchall()
-        cannot_tell = tuple(limits(connection, case.manifest))
+        cannot_tell = tuple(limits(connection, case.manifest, accepted))
     finally:
         connection.close()
     keys = {number: (total, mine) for number, total, mine in claimed}
@@ -229,6 +234,7 @@ def document(
         ),
         causes=explained,
         limits=cannot_tell,
+        accepted=accepted,
     )
 
 

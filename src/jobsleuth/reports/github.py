@@ -1,9 +1,10 @@
-"""GitHub workflow commands: one annotation a group of findings, since a run shows ten of each kind."""
+"""GitHub workflow commands: one annotation a cause, since a run shows ten of each kind, and the story has fewer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jobsleuth.reports.causes import Cause
 from jobsleuth.reports.document import Document
 from jobsleuth.reports.verdict import unable, verdict
 from jobsleuth.safetext import terminal
@@ -12,18 +13,29 @@ _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 def render(document: Document) -> Iterator[str]:
-    """Annotations, then the verdict as a plain line."""
-    for group in document.groups:
-        check = document.check(group.check_id)
-        title = f"{group.check_id} {check.title if check else ''} ({group.count:,}, {group.certainty})"
-        place = f"{terminal(group.place)}: " if group.place else ""
-        more = f" (and {group.count - 1:,} more)" if group.count > 1 else ""
-        message = f"{place}{terminal(group.examples[0].message)}{more}"
-        yield f"::{_COMMANDS[group.severity]} title={_property(terminal(title))}::{_data(message)}\n"
+    """Annotations, the most damaging first, then the verdict as a plain line."""
+    for cause in document.causes:
+        checks = " ".join(part.check_id for part in cause.parts)
+        title = (
+            f"{cause.title} ({checks}; {cause.count:,}, {cause.sureness})"
+            if cause.known
+            else (f"{checks} {cause.title} ({cause.count:,}, {cause.sureness})")
+        )
+        yield f"::{_COMMANDS[cause.severity]} title={_property(terminal(title))}::{_data(_message(cause))}\n"
     for silent in unable(document):
         reason = silent.reason or "no reason given"
         yield f"::notice title={_property(f'{silent.id} could not run')}::{_data(terminal(reason))}\n"
     yield f"jobsleuth - {verdict(document)}\n"
+
+
+def _message(cause: Cause) -> str:
+    places = [terminal(name) for name, _ in cause.places]
+    left = cause.place_count - len(places)
+    where = ", ".join(places) + (f" and {left:,} more" if left else "")
+    example = terminal(cause.examples[0].message)
+    more = f" (and {cause.count - 1:,} more)" if cause.count > 1 else ""
+    text = f"{where}: {example}{more}" if where else f"{example}{more}"
+    return f"{text}\n{cause.what_to_do}" if cause.what_to_do else text
 
 
 def _data(text: str) -> str:

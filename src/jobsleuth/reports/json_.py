@@ -26,6 +26,7 @@ def render(document: Document) -> Iterator[str]:
         "fail_on": document.fail_on,
         "counts": document.counts,
         "failing": document.failing,
+        "accepted": document.accepted,
         "evidence": [
             {
                 "number": f.info.number,

@@ -1,10 +1,14 @@
-"""JUnit XML: one test case a check, failed by findings at or above the threshold, skipped where it could not run."""
+"""JUnit XML: one test case a check, failed by findings at or above the threshold, skipped where it could not run.
+
+Cases are checks, not causes, so that a run can be held against the one before; each failure begins with its causes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
+from jobsleuth.reports.causes import Cause
 from jobsleuth.reports.document import CheckFact, Document, at_or_above
 from jobsleuth.reports.findings import SEVERITIES, Finding
 from jobsleuth.reports.words import moment, number
@@ -36,17 +40,21 @@ def render(document: Document) -> Iterator[str]:
     yield f'<testsuites name="jobsleuth" {totals}>\n'
     yield f" <testsuite name={_attribute(document.case)} {totals}{stamp}>\n"
     for check in checks:
-        yield from _case(check, counts.get(check.id, {}), found.get(check.id, []), failing)
+        because = [c for c in document.causes if c.known and any(p.check_id == check.id for p in c.parts)]
+        yield from _case(check, counts.get(check.id, {}), found.get(check.id, []), failing, because)
     yield " </testsuite>\n</testsuites>\n"
 
 
-def _case(check: CheckFact, counts: dict[str, int], findings: list[Finding], failing: tuple[str, ...]) -> Iterator[str]:
+def _case(
+    check: CheckFact, counts: dict[str, int], findings: list[Finding], failing: tuple[str, ...], causes: list[Cause]
+) -> Iterator[str]:
     yield f'  <testcase classname="jobsleuth.{check.id[:2]}" name={_attribute(f"{check.id} {check.title}")} time="0">\n'
     total = sum(counts.values())
     if check.status == "could_not_run":
         yield f"   <skipped message={_attribute(check.reason or 'could not run')}/>\n"
     elif total:
-        body = "".join(
+        body = "".join(_explained(cause, check.id, total) for cause in causes)
+        body += "".join(
             f"{f.severity} ({f.certainty}) {terminal(f.place)}{': ' if f.place else ''}{terminal(f.message)}\n"
             for f in findings
         )
@@ -60,6 +68,15 @@ def _case(check: CheckFact, counts: dict[str, int], findings: list[Finding], fai
         else:
             yield f"   <system-out>{_text(body)}</system-out>\n"
     yield "  </testcase>\n"
+
+
+def _explained(cause: Cause, check_id: str, total: int) -> str:
+    mine = sum(p.count for p in cause.parts if p.check_id == check_id)
+    others = [p.check_id for p in cause.parts if p.check_id != check_id]
+    beside = f", with {' '.join(others)}" if others else ""
+    inferred = " (inferred)" if cause.basis == "inferred" else ""
+    lead = f"cause of {mine:,} of {number(total, 'finding')}{beside}{inferred}"
+    return f"{lead}: {terminal(cause.title)}. {cause.what_to_do}\n"
 
 
 def _attribute(text: str) -> str:

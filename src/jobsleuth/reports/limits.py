@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     import duckdb
 
 
-def limits(connection: duckdb.DuckDBPyConnection, manifest: Manifest) -> Iterator[str]:
+def limits(connection: duckdb.DuckDBPyConnection, manifest: Manifest, accepted: int) -> Iterator[str]:
     """What this case cannot tell.
 
     Args:
         connection: over the case.
         manifest: the case's.
+        accepted: findings that were left out as known.
     """
     for info in manifest.evidence:
         yield from _of_file(info)
@@ -29,7 +30,6 @@ def limits(connection: duckdb.DuckDBPyConnection, manifest: Manifest) -> Iterato
     if dialects:
         yield from _of_times(manifest.evidence)
         yield from _of_claims(connection, dialects)
-    accepted = manifest.options.get("accepted_findings")
     if accepted:
         yield f"{number(accepted, 'known finding')} that the policy or a baseline accepted: they are left out"
     limit = manifest.options.get("payload_limit")

@@ -179,24 +179,23 @@ def pictures(case: Case, refs: Sequence[JobRef], *, payloads: bool = True) -> li
     schedule_ids = [rows[0].get("schedule_id") if rows else None for rows in jobs]
     queues = asked.rows(f"select {{a}}, {_OF_QUEUE} from queues t join asked a using ({{queue}}) {{same_queue}}")
     places = asked.rows(_PLACES)
-    holders = asked.rows(
-        "select {a}, t.* from workers t join asked a using ({it}) {same_queue} order by kind, worker_id"
-    )
+    holders = asked.rows("select {a}, t.* from workers t join asked a using ({it}) {same} order by kind, worker_id")
     parents = asked.rows(_KIN.format(mine="source", other="target", a="{a}"))
     children = asked.rows(_KIN.format(mine="target", other="source", a="{a}"))
     links = asked.rows(
         "select {a}, kind, via, source_id, valid_until, key from relations t join asked a on t.evidence = a.evidence"
         " and t.db = a.db and target_namespace = a.namespace and target_queue = a.queue and target_id = a.job_id"
-        " where kind <> 'parent' order by all"
+        " where kind <> 'parent' and target_id_bytes is not distinct from a.job_id_bytes order by all"
     )
     schedules = asked.rows(
         "select {a}, t.schedule_id, spec, next_at, last_at, t.job_id from schedules t join asked a using ({queue})"
-        " {same_queue} and (t.job_id = a.job_id or t.schedule_id = ($schedules::varchar[])[a.nth + 1])"
+        " {same_queue} and ((t.job_id = a.job_id and t.job_id_bytes is not distinct from a.job_id_bytes)"
+        " or t.schedule_id = ($schedules::varchar[])[a.nth + 1])"
         " order by t.schedule_id",
         schedules=schedule_ids,
     )
     events = asked.rows(
-        'select {a}, "at", event, stream_id, fields from events t join asked a using ({it}) {same_queue} order by "at",'
+        'select {a}, "at", event, stream_id, fields from events t join asked a using ({it}) {same} order by "at",'
         " try_cast(split_part(stream_id, '-', 2) as ubigint)"
     )
     lines = asked.rows("select {a}, count(*) as n from logs t join asked a using ({it}) {same} group by 1")
@@ -205,7 +204,8 @@ def pictures(case: Case, refs: Sequence[JobRef], *, payloads: bool = True) -> li
         f" qualify row_number() over (partition by a.nth order by position desc) <= {LOG_LINES} order by position"
     )
     findings = asked.rows(
-        "select {a}, check_id, severity, certainty, message from findings t join asked a using ({it}) order by all"
+        "select {a}, check_id, severity, certainty, message from findings t join asked a using ({it})"
+        " where t.job_id_bytes is not distinct from a.job_id_bytes order by all"
     )
     alike = asked.rows("select {a}, count(*) as n from jobs t join asked a using ({it}) group by 1")
     return [
@@ -260,13 +260,15 @@ _PLACES = """
     order by decides_state desc, structure, position
 """
 _KIN = """
-    select {a}, r.{other}_namespace as namespace, r.{other}_queue as queue, r.{other}_id as job_id, r.via, j.state,
-        j.has_record
+    select {a}, r.{other}_namespace as namespace, r.{other}_queue as queue, r.{other}_id as job_id,
+        r.{other}_id_bytes as job_id_bytes, r.via, j.state, j.has_record
     from relations r
     join asked a on r.evidence = a.evidence and r.db = a.db and r.{mine}_namespace = a.namespace
         and r.{mine}_queue = a.queue and r.{mine}_id = a.job_id
+        and r.{mine}_id_bytes is not distinct from a.job_id_bytes
     left join jobs j on j.evidence = r.evidence and j.db = r.db and j.namespace = r.{other}_namespace
         and j.queue = r.{other}_queue and j.job_id = r.{other}_id
+        and j.job_id_bytes is not distinct from r.{other}_id_bytes
     where r.kind = 'parent'
     order by all
 """
@@ -310,7 +312,7 @@ def _together(kin: list[Row]) -> list[Row]:
     """One row a relative, however many keys record the link."""
     found: dict[tuple[Any, ...], Row] = {}
     for row in kin:
-        place = (row["namespace"], row["queue"], row["job_id"])
+        place = (row["namespace"], row["queue"], row["job_id"], row["job_id_bytes"])
         known = found.setdefault(place, {**row, "via": ""})
         known["via"] = f"{known['via']}, {row['via']}" if known["via"] else row["via"]
     return list(found.values())

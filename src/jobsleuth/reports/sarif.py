@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
+from jobsleuth.reports.causes import Cause
 from jobsleuth.reports.document import CheckFact, Document
 from jobsleuth.reports.findings import Finding
 from jobsleuth.reports.json_ import streamed
@@ -16,17 +17,33 @@ from jobsleuth.safetext import markdown, terminal
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _WHOLE_FILE = {"startLine": 1}
 """Evidence has no lines, but GitHub's code scanning wants one in every place."""
+_Causes = dict[tuple[int | None, str], Cause]
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def render(document: Document) -> Iterator[str]:
     """One run. GitHub keeps the first 25,000 results; they come worst first."""
+    causes = {(c.evidence, c.kind): c for c in document.causes if c.known}
     rules = {c.id: nth for nth, c in enumerate(document.checks)}
     paths = {f.info.number: _uri(f.info.path) for f in document.evidence}
     name, _, version = document.tool.partition(" ")
     run = {
         "tool": {"driver": {"name": name, "version": version, "rules": [_rule(c) for c in document.checks]}},
         "columnKind": "unicodeCodePoints",
+        "properties": {
+            "causes": [
+                {
+                    "kind": c.kind,
+                    "title": c.title,
+                    "findings": c.count,
+                    "severity": c.severity,
+                    "basis": c.basis,
+                    "whatToDo": c.what_to_do,
+                    "rules": [p.check_id for p in c.parts],
+                }
+                for c in causes.values()
+            ]
+        },
         "artifacts": [
             {"location": {"uri": paths[f.info.number]}, "length": f.info.bytes, "hashes": {"sha-256": f.info.sha256}}
             for f in document.evidence
@@ -47,7 +64,7 @@ def render(document: Document) -> Iterator[str]:
     }
     head = json.dumps({"$schema": SCHEMA, "version": "2.1.0"}, indent=1)[: -len("\n}")]
     yield f'{head},\n "runs": [\n'
-    yield from streamed(run, "results", (_result(f, rules, paths) for f in document.findings))
+    yield from streamed(run, "results", (_result(f, rules, paths, causes) for f in document.findings))
     yield "\n]}\n"
 
 
@@ -66,7 +83,7 @@ def _rule(check: CheckFact) -> dict[str, Any]:
     return rule
 
 
-def _result(finding: Finding, rules: dict[str, int], paths: dict[int, str]) -> dict[str, Any]:
+def _result(finding: Finding, rules: dict[str, int], paths: dict[int, str], causes: _Causes) -> dict[str, Any]:
     names = [n for n in (finding.namespace, finding.queue, finding.job_id) if n is not None]
     location: dict[str, Any] = {}
     # A finding of no file in particular stands at the first: GitHub takes no result without a place.
@@ -85,7 +102,7 @@ def _result(finding: Finding, rules: dict[str, int], paths: dict[int, str]) -> d
     result: dict[str, Any] = {
         "ruleId": finding.check_id,
         "level": _LEVELS[finding.severity],
-        "message": {"text": terminal(finding.message)},
+        "message": {"text": terminal(finding.message) + _because(finding, causes)},
         "locations": [location] if location else [],
         # The number that baselines and suppressions know the finding by.
         "partialFingerprints": {"finding/v1": finding.fingerprint} if finding.fingerprint else {},
@@ -100,6 +117,14 @@ def _result(finding: Finding, rules: dict[str, int], paths: dict[int, str]) -> d
     if finding.check_id in rules:
         result["ruleIndex"] = rules[finding.check_id]
     return result
+
+
+def _because(finding: Finding, causes: _Causes) -> str:
+    """What explains the finding: alerts are shown one by one, and many of them may be one incident."""
+    cause = causes.get((finding.evidence, (finding.cause or "").partition(":")[0]))
+    if cause is None or cause.count < 2:
+        return ""
+    return f". One of {cause.count:,} findings with one cause: {terminal(cause.title)}"
 
 
 def _uri(path: str) -> str:

@@ -143,7 +143,7 @@ def _causes(document: Document, width: int, room: int | None) -> Iterator[Line]:
     shown = 0
     used = 5  # the lines below
     for nth, cause in enumerate(document.causes, 1):
-        told = [(), *_cause(document, nth, cause, width)]
+        told = [(), *_cause(document, nth, cause, width, remedy=nth == 1 or room is None)]
         used += len(told)
         if room is not None and nth > _LEAST and used > room:
             break
@@ -158,12 +158,11 @@ def _causes(document: Document, width: int, room: int | None) -> Iterator[Line]:
         yield from flow(((told_of, "plain"), (f"jobsleuth check {case_word(document.case)} --all", "command")), width)
     if shown:
         yield ()
-        first = next((c for c in document.causes[:shown] if not c.known), None)
-        check = first.kind if first is not None else document.causes[0].parts[0].check_id
+        check = document.causes[0].parts[0].check_id
         yield (("Why, and what to do: ", "dim"), (f"jobsleuth explain {check}", "command"))
 
 
-def _cause(document: Document, nth: int, cause: Cause, width: int) -> Iterator[Line]:
+def _cause(document: Document, nth: int, cause: Cause, width: int, *, remedy: bool) -> Iterator[Line]:
     label = "" if cause.known else f"{cause.kind} "
     where = f" · {_places(cause)}" if cause.places else ""
     head = (
@@ -185,6 +184,8 @@ def _cause(document: Document, nth: int, cause: Cause, width: int) -> Iterator[L
     facts = list(_facts(cause))
     if facts:
         yield from flow(((f"    {' · '.join(facts)}", "dim"),), width)
+    if remedy and cause.what_to_do is not None:
+        yield from flow(((f"    do: {cause.what_to_do}", "plain"),), width)
     jobs = [e for e in cause.examples if e.job_id is not None]
     if jobs:
         names = ", ".join(terminal(str(e.job_id), 40) for e in jobs)
@@ -218,7 +219,9 @@ def _facts(cause: Cause) -> Iterator[str]:
     if cause.waiting:
         yield f"{number(cause.waiting, 'parent')} {'waits' if cause.waiting == 1 else 'wait'} for them"
     if cause.heals_at_ms is not None:
-        yield f"heals by {moment(cause.heals_at_ms)[:19]} ({cause.heals_basis})"
+        # What is only inferred rests on a worker that may be gone by then.
+        given = ", if a worker of the queue runs" if cause.heals_basis == "inferred" else ""
+        yield f"heals by {moment(cause.heals_at_ms)[:19]}{given} ({cause.heals_basis})"
 
 
 def _which(document: Document, about: Cause | QueueFact) -> str:
@@ -259,7 +262,7 @@ def queue_lines(document: Document, width: int = WIDTH, most: int | None = None)
         now, oldest = as_of.get(queue.evidence), queue.oldest_waiting_ms
         # The snapshot's time has whole seconds: a job of the same second can seem younger than that.
         waited = age(max(0, now - oldest)) if now is not None and oldest is not None else "–"
-        rows.append([name, *counts, waited, _tally(queue, partly=now is None)])
+        rows.append([name, *counts, waited, _tally(queue, partly=now is None, known=document.accepted > 0)])
         styles.append(next((s for s, n in queue.findings.items() if n), "ok"))
     for nth, (text, row, style) in enumerate(zip(fitted(rows, width), rows, styles, strict=True)):
         yield ((text.removesuffix(row[-1]), "plain" if nth else "dim"), (row[-1], style))
@@ -273,11 +276,11 @@ def _count(counts: dict[str, int], states: Sequence[str]) -> str:
     return f"{sum(found):,}" if found else "–"
 
 
-def _tally(queue: QueueFact, *, partly: bool) -> str:
-    """Findings of the queue; where the snapshot's time is not known, none of them is no clean bill."""
+def _tally(queue: QueueFact, *, partly: bool, known: bool) -> str:
+    """Findings of the queue; where the snapshot's time is not known or some were accepted, none is no clean bill."""
     found = [(s, n) for s, n in queue.findings.items() if n]
     if not found:
-        return "partly judged" if partly else "ok"
+        return "partly judged" if partly else "nothing new" if known else "ok"
     rest = sum(n for _, n in found[1:])
     return f"{found[0][1]:,} {found[0][0]}" + (f" +{rest:,}" if rest else "")
 

@@ -10,13 +10,17 @@ from jobsleuth.reports.words import number, series
 def verdict(document: Document) -> str:
     """What was found, in one sentence."""
     total = sum(document.counts.values())
+    known = f"{number(document.accepted, 'known finding')} accepted"
     if total:
         parts = [number(n, s, None if s != "info" else "info") for s in SEVERITIES if (n := document.counts[s])]
         concerned = sum(any(q.findings.values()) for q in document.queues)
         of = f", in {concerned:,} of {number(len(document.queues), 'queue')}" if concerned else ""
-        return f"{number(total, 'finding')}: {series(parts)}{of}"
+        beside = f"; {known}" if document.accepted else ""
+        return f"{number(total, 'finding')}: {series(parts)}{of}{beside}"
     if not document.queues:
         return "No queue of a library that jobsleuth knows: nothing to judge"
+    if document.accepted:
+        return f"Nothing new that does not add up; {known}"
     return "Nothing found that does not add up"
 
 
