@@ -239,3 +239,36 @@ def test_a_job_is_told_the_size_of_its_own_group(redis_server: RedisServer, tmp_
         told[ref.queue] = (place["structure"], place["size"])
     expected = {group: ("pel", server.xpending("s", group)["pending"]) for group in ("few", "most")}
     assert told == {**expected, "none": ("stream", server.xlen("s"))}
+
+
+def test_what_was_deleted_unread_is_possible_only(redis_server: RedisServer, tmp_path: Path) -> None:
+    """An entry that XDEL took before the group came to it, which then read on; the same with trimming behind it; and
+    trimming alone. The server counts one, two and two entries that were added, are gone and were not read."""
+    server = redis_server.client()
+    server.flushall()
+    for stream in ("passed", "both", "trimmed"):
+        server.xgroup_create(stream, "g", id="0", mkstream=True)
+        for number in range(1, 11):
+            server.xadd(stream, {"n": number}, id=f"{number}-0")
+        server.xreadgroup("g", "w", {stream: ">"}, count=2)
+        if stream != "trimmed":
+            server.xdel(stream, "3-0")
+        server.xreadgroup("g", "w", {stream: ">"}, count=3)
+        if stream != "passed":
+            server.xtrim(stream, minid="8-0", approximate=False)
+    told = {}
+    for stream in ("passed", "both", "trimmed"):
+        info, (group,) = server.xinfo_stream(stream), server.xinfo_groups(stream)
+        ahead = server.xrange(stream, min="(" + group["last-delivered-id"].decode())
+        told[stream] = info["entries-added"] - group["entries-read"] - len(ahead)
+    redis_server.save()
+    case = jobsleuth.analyze(redis_server.folder / "dump.rdb", tmp_path / "c")
+    rows = case.query(
+        "select namespace, (details->>'lost')::int as lost, severity, certainty from findings where check_id = 'SM006'"
+    ).to_pylist()
+    assert {r["namespace"]: r["lost"] for r in rows} == told == {"passed": 1, "both": 2, "trimmed": 2}
+    assert {r["namespace"]: (r["severity"], r["certainty"]) for r in rows} == {
+        "passed": ("warning", "possible"),
+        "both": ("error", "possible"),
+        "trimmed": ("error", "certain"),
+    }

@@ -10,8 +10,9 @@ class EntriesLostUnread(Check):
 
     What it finds
     A group that fell behind: entries after the last one it was given were trimmed or deleted. Since Redis 7.0 stream
-    and group count, so the finding says how many; where an entry after the group's last one was deleted by command it
-    is possible only, and a warning, for somebody may have wanted that. Where the server did not keep the group's count,
+    and group count, so the finding says how many; in a stream with entries deleted by command it is possible only, and
+    a warning where all may have gone that way, for somebody may have wanted it: where the largest of those comes after
+    the group's last one, or the stream does not begin after that. Where the server did not keep the group's count,
     but the stream begins after the group's last entry, it is possible only: a warning where an id in between was given
     to another group or deleted, an info where the stream was trimmed and nothing tells that there was an entry in
     between. Where entries were deleted, all of them up to the group's last one, nothing is said. A group at the
@@ -52,13 +53,13 @@ class EntriesLostUnread(Check):
         "queues": (*QUEUE_PLACE, "counters"),
     }
     sql = """
-        SELECT * EXCLUDE (removed),
+        SELECT * EXCLUDE (removed, any_deleted),
             CASE
                 WHEN lost IS NOT NULL AND NOT deleted THEN 'error'
                 WHEN lost IS NOT NULL OR existed THEN 'warning'
                 ELSE 'info'
             END AS severity,
-            CASE WHEN lost IS NULL OR deleted THEN 'possible' ELSE 'certain' END AS certainty, namespace AS key,
+            CASE WHEN lost IS NULL OR any_deleted THEN 'possible' ELSE 'certain' END AS certainty, namespace AS key,
             CASE
                 WHEN lost IS NULL AND never AND removed = 1 THEN 'may have missed 1 entry'
                 WHEN lost IS NULL AND never THEN format('may have missed up to {:,} entries', removed)
@@ -72,6 +73,7 @@ class EntriesLostUnread(Check):
                 counters['entries_added'] AS entries_added, counters['entries_read'] AS entries_read,
                 counters['lag'] AS lag, coalesce(counters['behind_first'], 0) = 1 AS behind,
                 coalesce(counters['unread_existed'], 0) = 1 AS existed,
+                coalesce(counters['deleted'], 0) = 1 AS any_deleted,
                 coalesce(counters['unread_deleted'], 0) = 1 AS deleted,
                 coalesce(counters['never_read'], 0) = 1 AND counters['entries_added'] IS NOT NULL AS never,
                 counters['entries_added'] - counters['length'] AS removed

@@ -37,7 +37,8 @@ def queues(facts: Facts, places: Places, entries: Entries) -> pa.Table:
         # Facts of ids that no count can tell, 1 or not there.
         "behind_first": np.where(behind, 1, UNKNOWN),
         "unread_existed": np.where(behind & witnessed, 1, UNKNOWN),
-        "unread_deleted": np.where(streams.deleted.take(of).after(groups.last), 1, UNKNOWN),
+        "deleted": np.where(streams.deleted.zero()[of], UNKNOWN, 1),
+        "unread_deleted": np.where(_by_command(facts), 1, UNKNOWN),
         "beyond_end": np.where(groups.last.after(streams.last.take(of)), 1, UNKNOWN),
         "never_read": np.where(groups.last.zero(), 1, UNKNOWN),
     }
@@ -101,6 +102,14 @@ def _behind_first(facts: Facts) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.b
     witnessed = np.where(last.zero(), gap & deleted.zero(), witnessed)
     behind: npt.NDArray[np.bool_] = gap & (witnessed | deleted.zero() | last.zero())
     return behind, witnessed
+
+
+def _by_command(facts: Facts) -> npt.NDArray[np.bool_]:
+    """Per group, whether all that it did not read and that is gone may have been deleted by command: what was deleted
+    lies after its last id, or the stream does not begin after that id, so that nothing need have been trimmed."""
+    streams, of = facts.streams, facts.groups.stream
+    deleted, first = streams.deleted.take(of), streams.first.take(of)
+    return deleted.after(facts.groups.last) | (~deleted.zero() & ~first.after(facts.groups.last))
 
 
 def _held_since(facts: Facts) -> tuple[_Ints, _Ints]:
