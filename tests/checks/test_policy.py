@@ -9,8 +9,17 @@ from typing import Any
 import pytest
 
 from jobsleuth.case import Case
-from jobsleuth.checks import Accepted, Policy, QueueRule, load_policy, make_baseline, run_checks, with_baseline
-from jobsleuth.errors import UsageError
+from jobsleuth.checks import (
+    Accepted,
+    Policy,
+    QueueRule,
+    find_check,
+    load_policy,
+    make_baseline,
+    run_checks,
+    with_baseline,
+)
+from jobsleuth.errors import CheckError, UsageError
 from tests.tables import T, build, evidence, rows_of
 
 DAY = 86_400_000
@@ -150,6 +159,16 @@ def test_a_check_that_runs_only_if_wanted(case: Case, tmp_path: Path) -> None:
         ("[parameters]\nleast_jobs = -1\n", "parameters.least_jobs: -1 is no amount", "e.g. a whole number"),
         ("[parameters]\nleast_jobs = true\n", "parameters.least_jobs: True is no amount", "e.g. a whole number"),
         ("[[queue]]\nnam = 1\n", "queue: there is no key nam", "did you mean name?"),
+        (
+            '[[queue]]\nname = "*"\nenable = ["UQ006"]\n',
+            "queue: there is no key enable",
+            "there are: name, namespace, disable, severity, parameters",
+        ),
+        (
+            '[checks]\nenable = ["UQ006"]\ndisable = ["retained-custom-ids"]\n',
+            "checks: UQ006 is both enabled and disabled",
+            "keep one of the two",
+        ),
         ("[[queue]]\nname = 1\n", "queue: name is missing or no text", 'e.g. name = "mails-*"'),
         ("[[queue]]\nname = 'a'\nnamespace = 1\n", "queue a: namespace is no text", 'e.g. namespace = "bull"'),
         (
@@ -338,3 +357,24 @@ def test_what_a_case_remembers_of_its_policy_is_plain_json() -> None:
         {"least_jobs": 1}, frozenset({"MB002", "MB001"}), queues=(QueueRule("a*", off=frozenset({"LV001"})),)
     )
     assert json.loads(json.dumps(policy.recorded()))["off"] == ["MB001", "MB002"]
+
+
+def test_a_check_is_found_by_id_and_name_and_a_slip_is_answered_with_the_nearest() -> None:
+    """In any case of letters; what there is not, with what was meant."""
+    for label in ("MB001", "mb001", "member-without-record", "Member-Without-Record"):
+        assert find_check(label).id == "MB001"
+    for slip, near in (("MB0001", "MB001"), ("member-without-recrod", "member-without-record")):
+        with pytest.raises(CheckError) as told:
+            find_check(slip)
+        assert told.value.hint == f"did you mean {near}?"
+    with pytest.raises(CheckError) as told:
+        find_check("???")
+    assert told.value.hint is not None and told.value.hint.startswith("jobsleuth explain lists them all")
+
+
+def test_every_kind_of_unknown_field_has_a_fingerprint_of_its_own(tmp_path: Path) -> None:
+    """Two producers of a queue that write different unknown fields: to accept one does not hide the other."""
+    jobs = [{"job_id": n, "has_record": True, "unknown_fields": [field]} for n, field in (("1", "16"), ("2", "99"))]
+    case = build(tmp_path / "case", {"jobs": rows_of("jobs", jobs, "asynq")}, [evidence(0)])
+    found = run_checks(case, checks=[find_check("CN002")]).findings.to_pylist()
+    assert len({f["fingerprint"] for f in found}) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pkgutil
 import re
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -35,10 +36,13 @@ def find_check(id_or_name: str) -> type[Check]:
         CheckError: there is none.
     """
     for check in _found():
-        if id_or_name.upper() == check.id or id_or_name == check.name:
+        if id_or_name.upper() == check.id or id_or_name.lower() == check.name:
             return check
     shown = safetext.terminal(id_or_name, 40)
-    raise CheckError(f"there is no check {shown}", hint="jobsleuth explain lists them all; --checks FILE adds your own")
+    labels = [label for check in _found() for label in (check.id, check.name)]
+    near = get_close_matches(id_or_name.upper(), labels, 1) or get_close_matches(id_or_name.lower(), labels, 1)
+    otherwise = "jobsleuth explain lists them all; --checks FILE adds your own"
+    raise CheckError(f"there is no check {shown}", hint=f"did you mean {near[0]}?" if near else otherwise)
 
 
 @cache

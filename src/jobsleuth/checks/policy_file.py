@@ -82,6 +82,10 @@ class _Reader:
         self._require_keys("", stored)
         checks = self._table(stored.get("checks", {}), "checks")
         self._require_keys("checks", checks)
+        off = self._checks(checks.get("disable", []), "checks.disable")
+        on = self._checks(checks.get("enable", []), "checks.enable")
+        for both in sorted(off & on):
+            raise self._wrong(f"checks: {both} is both enabled and disabled", "keep one of the two")
         accepted: dict[str, Accepted] = {}
         for number, entry in enumerate(self._tables(stored.get("suppress", []), "suppress"), 1):
             self._require_keys("suppress", entry)
@@ -94,8 +98,8 @@ class _Reader:
             accepted[fingerprint] = Accepted(reason, self.end(entry.get("expires"), f"{where}: expires"))
         return Policy(
             parameters=self._thresholds(stored.get("parameters", {}), "parameters"),
-            off=self._checks(checks.get("disable", []), "checks.disable"),
-            on=self._checks(checks.get("enable", []), "checks.enable"),
+            off=off,
+            on=on,
             severities=self._severities(stored.get("severity", {}), "severity"),
             queues=tuple(self._rule(entry) for entry in self._tables(stored.get("queue", []), "queue")),
             accepted=accepted,
@@ -207,6 +211,8 @@ class _Reader:
         names, upper = list(known), str(given).upper()
         near = [n for n in names if n.upper() == upper] or get_close_matches(str(given), names, 1)
         near = near or get_close_matches(upper, names, 1)
+        # The opposite is no suggestion.
+        near = [n for n in near if not (n == "disable" and upper.startswith("ENABLE"))]
         return self._wrong(f"{lead} {_shown(given)}", f"did you mean {near[0]}?" if near else otherwise)
 
     def _wrong(self, what: str, hint: str) -> UsageError:

@@ -15,7 +15,8 @@ EXAMPLE = "Example:  jobsleuth explain MB001"
 
 def command(
     check: Annotated[
-        str | None, typer.Argument(metavar="[CHECK]", help="Id of a check; all are listed without.", show_default=False)
+        str | None,
+        typer.Argument(metavar="[CHECK]", help="Id or name of a check; all are listed without.", show_default=False),
     ] = None,
     own: ChecksOption = None,
     json: JsonOption = False,
@@ -27,7 +28,7 @@ def command(
     yours = policies.own(own)
     checks = [*all_checks(), *yours]
     if check is not None:
-        checks = [c for c in yours if c.id == check.upper()] or [find_check(check.upper())]
+        checks = [c for c in yours if check.upper() == c.id or check.lower() == c.name] or [find_check(check)]
     if json:
         found = [
             {
