@@ -65,6 +65,15 @@ def from_bytes(data: bytes) -> str:
     return data.decode("utf-8", errors="backslashreplace")
 
 
+def inexact(data: bytes) -> bytes | None:
+    """The bytes again where :func:`from_bytes` gives a text that stands for others as well; else None."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data
+    return None
+
+
 def csv_cell(text: str) -> str:
     """Text for a CSV cell that a spreadsheet will not run: a leading ``'`` before formula starters."""
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text

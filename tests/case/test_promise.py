@@ -213,7 +213,7 @@ if __name__ == "__main__":
     before = pinned() if PINNED.exists() else {"tables": promised(), "later": []}
     known: dict[str, dict[str, str]] = before["tables"]  # type: ignore[assignment]
     new = [f"{t}.{c}" for t, columns in promised().items() for c in columns if c not in known.get(t, {})]
-    released = re.search(r"^## [0-9.]+(?! \(unreleased\))", CHANGELOG, re.MULTILINE)
+    released = re.search(r"^## [0-9.]+(?![0-9.]| \(unreleased\))", CHANGELOG, re.MULTILINE)
     later = sorted({*before["later"], *(new if released else [])})  # type: ignore[misc]
     text = json.dumps({"schema_version": SCHEMA_VERSION, "later": later, "tables": promised()}, indent=1)
     PINNED.write_text(text + "\n", encoding="utf-8")

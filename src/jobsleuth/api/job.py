@@ -20,7 +20,7 @@ _PLACES = (
     *("structure", "kind", "position", "size", "turn", "score"),
     *("due_at", "sequence", "decides_state", "group", "key"),
 )
-_KIN = ("namespace", "queue", "job_id", "via", "state", "has_record")
+_KIN = ("namespace", "queue", "job_id", "job_id_bytes", "via", "state", "has_record")
 _EVENTS = ("at", "event", "stream_id", "fields")
 _FINDINGS = ("check_id", "severity", "certainty", "message")
 

@@ -1,5 +1,6 @@
 """The saved result of a run: Parquet tables, a manifest, and ways to read them. DuckDB and pandas load on first use."""
 
+from jobsleuth.case.identity import readable, stored
 from jobsleuth.case.manifest import EvidenceInfo, EvidenceWarning, Manifest
 from jobsleuth.case.pages import table_pages
 from jobsleuth.case.reader import Case, open_case
@@ -24,5 +25,7 @@ __all__ = [
     "as_counted",
     "conform",
     "open_case",
+    "readable",
+    "stored",
     "table_pages",
 ]

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobsleuth import safetext
+from jobsleuth.case import identity
 from jobsleuth.case.manifest import Manifest
 from jobsleuth.case.redact import Redactor
 from jobsleuth.case.schema import BY_NAME
@@ -27,6 +28,7 @@ MEMORY_LIMIT = "1GB"
 ABSENT = "not written by the jobsleuth that made the case"
 """Comment on the columns of a view that are null because the case is older than they are."""
 
+_OF_ARROW: Any = {"type": "arrow", "null_handling": "special"}
 _Fields = list[tuple[str, pa.DataType]]
 _EVIDENCE_FIELDS: _Fields = [
     ("evidence", pa.int32()),
@@ -59,7 +61,12 @@ _WARNINGS_FIELDS: _Fields = [
 
 
 def connect(
-    path: Path, tables: dict[str, list[Path]], manifest: Manifest, redactor: Redactor | None = None
+    path: Path,
+    tables: dict[str, list[Path]],
+    manifest: Manifest,
+    redactor: Redactor | None = None,
+    *,
+    ids_apart: bool = False,
 ) -> duckdb.DuckDBPyConnection:
     """A new in-memory database with the views of the case at `path`; see :meth:`Case.connect`.
 
@@ -90,10 +97,16 @@ def connect(
         connection.execute(f"SET allowed_directories = [{_quoted(str(folder))}, {_quoted(_literal(folder))}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
+        if ids_apart:
+            apart: Any = _told_apart
+            connection.create_function(identity.FUNCTION, apart, ["BLOB"], "VARCHAR", **_OF_ARROW)
         for name in BY_NAME:
             files = [folder / name / file.name for file in tables.get(name, [])]
             source, absent = _source(connection, name, files)
-            shown = "*" if redactor is None else _redacted(connection, redactor, name)
+            if redactor is not None:
+                shown = _redacted(connection, redactor, name)
+            else:
+                shown = identity.shown(name) if ids_apart else "*"
             connection.execute(f'CREATE VIEW "{name}" AS SELECT {shown} FROM {source}')
             for column in absent:
                 connection.execute(f'COMMENT ON COLUMN "{name}"."{column}" IS {_quoted(ABSENT)}')
@@ -148,10 +161,13 @@ def _redacted(connection: duckdb.DuckDBPyConnection, redactor: Redactor, table: 
             continue
         made = f"redacted_{table}_{column.name}"
         change: Any = functools.partial(redactor.column, table, column.name)
-        options: Any = {"type": "arrow", "null_handling": "special"}
-        connection.create_function(made, change, [sql], sql, **options)
+        connection.create_function(made, change, [sql], sql, **_OF_ARROW)
         shown.append(f'{made}("{column.name}") AS "{column.name}"')
     return ", ".join(shown)
+
+
+def _told_apart(ids: pa.ChunkedArray) -> pa.Array:
+    return pa.array([None if one is None else identity.told_apart(one) for one in ids.to_pylist()], pa.string())
 
 
 def _store(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:

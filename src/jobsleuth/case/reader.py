@@ -13,6 +13,7 @@ import pyarrow.compute
 import pyarrow.parquet as pq
 
 from jobsleuth import safetext
+from jobsleuth.case.identity import are_odd
 from jobsleuth.case.manifest import FILE_NAME, Manifest
 from jobsleuth.case.redact import Redactor
 from jobsleuth.case.schema import BY_NAME, Table
@@ -92,15 +93,23 @@ class Case:
                 found.setdefault(table, []).append(file)
         return {name: found[name] for name in BY_NAME if name in found}
 
-    def connect(self) -> duckdb.DuckDBPyConnection:
+    @property
+    def has_odd_ids(self) -> bool:
+        """Whether some job's id is no text, so that another may be shown as the same; of a redacted case: no."""
+        return self._redactor is None and are_odd(self.tables)
+
+    def connect(self, *, ids_apart: bool = False) -> duckdb.DuckDBPyConnection:
         """A new DuckDB connection: a view for each table, and the tables `evidence` and `warnings` of the manifest.
 
         It reads files of the case folder and nothing else, has no network and cannot load extensions. The caller
         closes it. Columns called `offset`, `group` and `at` must be quoted in SQL.
+
+        Args:
+            ids_apart: ids of jobs that read the same as text differ, see :mod:`jobsleuth.case.identity`.
         """
         from jobsleuth.case.duck import connect
 
-        return connect(self.path, self.tables, self.manifest, self._redactor)
+        return connect(self.path, self.tables, self.manifest, self._redactor, ids_apart=ids_apart)
 
     def connection(self) -> duckdb.DuckDBPyConnection:
         """The connection of :meth:`query`, made once: opening one costs as much as several queries. :meth:`close` ends

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobsleuth import safetext
-from jobsleuth.case import TABLES, Case, conform
+from jobsleuth.case import TABLES, Case, conform, readable
 from jobsleuth.checks.answers import answer
 from jobsleuth.checks.base import SEVERITIES, Check
 from jobsleuth.checks.catalogue import all_checks
 from jobsleuth.checks.grouping import causes_table, with_causes
 from jobsleuth.checks.macros import MACROS
 from jobsleuth.checks.policy import Policy
-from jobsleuth.checks.shown import LONGEST_SENTENCE, LONGEST_VALUE, harmless, sound_json
+from jobsleuth.checks.shown import LONGEST_SENTENCE, LONGEST_VALUE, as_read, as_stored, harmless, sound_json
 from jobsleuth.errors import UsageError
 
 if TYPE_CHECKING:
@@ -87,10 +87,11 @@ def run_checks(case: Case, policy: Policy | None = None, checks: Sequence[type[C
     _require_known(policy, chosen)
     findings: list[pa.Table] = []
     rows = []
-    with case.connect() as connection:
+    odd_ids = case.has_odd_ids
+    with case.connect(ids_apart=odd_ids) as connection:
         for macro in MACROS:
             connection.execute(macro)
-        bench = _Bench(connection)
+        bench = _Bench(connection, odd_ids)
         for check, (status, reason, found) in zip(chosen, bench.run_all(chosen, policy), strict=True):
             if found is not None and found.num_rows:
                 findings.append(found)
@@ -108,22 +109,26 @@ def run_checks(case: Case, policy: Policy | None = None, checks: Sequence[type[C
                 }
             )
         made = pa.concat_tables(findings) if findings else conform("findings", pa.table({}))
-        made = _with_answers(connection, made, bench.columns)
+        made = _with_answers(connection, made, bench.columns, odd_ids)
         # Before known findings are left out: what is known may still explain what is new.
         made, waiting = with_causes(connection, made, bench.columns, chosen)
+    if odd_ids:
+        made = as_stored(made)
+        waiting = {readable(cause): parents for cause, parents in waiting.items()}
     kept, accepted, lapsed = _unaccepted(made, policy, case)
     return CheckRun(kept, _checks_table(rows, kept), causes_table(kept, waiting), accepted, lapsed)
 
 
 def _with_answers(
-    connection: duckdb.DuckDBPyConnection, findings: pa.Table, columns: Mapping[str, set[str]]
+    connection: duckdb.DuckDBPyConnection, findings: pa.Table, columns: Mapping[str, set[str]], odd_ids: bool
 ) -> pa.Table:
     if not findings.num_rows:
         return findings
     answered = answer(connection, findings, columns)
     for name in _SENTENCES:
         at = answered.schema.get_field_index(name)
-        answered = answered.set_column(at, answered.field(at), harmless(answered.column(at), LONGEST_SENTENCE))
+        sentences = as_read(answered.column(at)) if odd_ids else answered.column(at)
+        answered = answered.set_column(at, answered.field(at), harmless(sentences, LONGEST_SENTENCE))
     return answered
 
 
@@ -175,8 +180,9 @@ def _checks_table(rows: list[dict[str, Any]], findings: pa.Table) -> pa.Table:
 class _Bench:
     """The case on the bench: one connection, what its tables have, which evidence has a time."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, odd_ids: bool) -> None:
         self._connection = connection
+        self._odd_ids = odd_ids
         self._lock = Lock()
         self.columns: dict[str, set[str]] = {}
         for table, column in connection.execute(
@@ -269,8 +275,9 @@ class _Bench:
                 return f"the case's table {table} has no column {', '.join(missing)}"
         return None
 
-    @staticmethod
-    def _findings(connection: duckdb.DuckDBPyConnection, check: type[Check], parameters: dict[str, int]) -> pa.Table:
+    def _findings(
+        self, connection: duckdb.DuckDBPyConnection, check: type[Check], parameters: dict[str, int]
+    ) -> pa.Table:
         # Planning a query costs more than most of them take to run, and most find nothing.
         made = connection.execute(f"CREATE OR REPLACE TEMP TABLE _found AS {check.sql}", parameters).fetchone()
         if made is not None and made[0] == 0:
@@ -279,7 +286,7 @@ class _Bench:
         shown = list(dict.fromkeys(re.findall(r"\{(\w+)\}", check.message)))
         query = _wrapped(check, [str(row[0]) for row in described], shown)
         reader = pa.RecordBatchReader.from_stream(connection.sql(query))
-        found = [_batch(check, batch, shown) for batch in reader if batch.num_rows]
+        found = [_batch(check, batch, shown, self._odd_ids) for batch in reader if batch.num_rows]
         return pa.concat_tables(found) if found else conform("findings", pa.table({}))
 
 
@@ -343,7 +350,7 @@ def _wrapped(check: type[Check], columns: list[str], shown: list[str]) -> str:
     """
 
 
-def _batch(check: type[Check], batch: pa.RecordBatch, shown: list[str]) -> pa.Table:
+def _batch(check: type[Check], batch: pa.RecordBatch, shown: list[str], odd_ids: bool) -> pa.Table:
     table = pa.Table.from_batches([batch])
     columns: dict[str, Any] = {
         name: table.column(name) for name in (*_PLACE, *_VERDICT, "details", *_ANSWERS, "fingerprint")
@@ -356,9 +363,10 @@ def _batch(check: type[Check], batch: pa.RecordBatch, shown: list[str]) -> pa.Ta
         columns[name] = pc.fill_null(columns[name], otherwise)
     columns["details"] = sound_json(columns["details"])
     rows = table.num_rows
-    values = {
-        name: pc.fill_null(harmless(table.column(f"_m{i}"), LONGEST_VALUE), "unknown") for i, name in enumerate(shown)
-    }
+    texts = {name: table.column(f"_m{i}") for i, name in enumerate(shown)}
+    if odd_ids:
+        texts = {name: as_read(column) for name, column in texts.items()}
+    values = {name: pc.fill_null(harmless(column, LONGEST_VALUE), "unknown") for name, column in texts.items()}
     pieces: list[Any] = []
     for index, piece in enumerate(re.split(r"\{(\w+)\}", check.message)):
         pieces.append(values[piece] if index % 2 else pa.scalar(piece, pa.string()))

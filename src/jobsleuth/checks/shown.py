@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobsleuth import safetext
+from jobsleuth.case import conform, readable, stored
 
 LONGEST_VALUE = 120
 """Characters of one value in a message; `details` has it whole."""
@@ -41,3 +42,19 @@ def sound_json(texts: Any) -> Any:
 
 def _quoted(found: re.Match[str]) -> str:
     return f'"{found[1]}"' if found[1] else found[0]
+
+
+def as_read(texts: Any, escape: str = "\\") -> Any:
+    """Text with the ids in it as the tables have them, where a connection told ids apart."""
+    plain = [None if text is None else readable(text, escape) for text in texts.cast(pa.string()).to_pylist()]
+    return pa.array(plain, pa.string())
+
+
+def as_stored(findings: pa.Table) -> pa.Table:
+    """Findings about ids that were told apart: ids as text, with their bytes beside them."""
+    ids = findings.column("job_id").to_pylist()
+    exact = [None if one is None else safetext.inexact(stored(one)) for one in ids]
+    made = {name: findings.column(name) for name in findings.column_names}
+    made |= {"job_id": as_read(findings.column("job_id")), "job_id_bytes": pa.array(exact, pa.binary())}
+    made |= {"details": as_read(findings.column("details"), "\\\\"), "cause": as_read(findings.column("cause"))}
+    return conform("findings", pa.table(made))

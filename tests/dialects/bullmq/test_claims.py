@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from jobsleuth.dialects import Options
 
 
@@ -149,6 +151,23 @@ def test_ids_that_look_like_keys_of_the_queue_are_jobs(rdb: Any) -> None:
     assert {w["job_id"]: w["worker_id"] for w in evidence.rows("workers")} == {"1:lock": "token", "de:z": "other"}
     # No job `de:gone`: then it is a deduplication id with a colon.
     assert [(r["source_id"], r["target_id"]) for r in evidence.rows("relations")] == [("gone:lock", "1:lock")]
+
+
+@pytest.mark.parametrize("limit", [None, 0, 3])
+def test_what_is_parked_is_kept(rdb: Any, limit: int | None) -> None:
+    """All fields of a "next job" stand in `relations.rest`, its data as far as payloads are kept; the id that it will
+    have is the target, the deduplication id the source. An expired one is gone."""
+    rdb.db(0)
+    rdb.queue(b"bull:q")
+    fields = {b"name": b"n", b"data": b'{"a":1}', b"opts": b'{"delay":5}', b"jid": b"9", b"pdk": b"bull:p:1"}
+    rdb.put(b"bull:q:dn:la:test\xff", fields)
+    rdb.put(b"bull:q:dn:gone", fields, expire_at=rdb.now_ms - 1)
+    rows = [r for r in rdb.read(Options(payload_limit=limit)).rows("relations") if r["kind"] == "parked"]
+    kept = {b"data": fields[b"data"][:limit]}
+    assert [(r["via"], r["source_id"], r["source_id_bytes"], r["target_id"], r["key"]) for r in rows] == [
+        ("dn", "la:test\\xff", b"la:test\xff", "9", "bull:q:dn:la:test\\xff")
+    ]
+    assert dict(rows[0]["rest"]) == {name.decode(): value for name, value in (fields | kept).items()}
 
 
 def test_hashes_are_told_apart_by_their_fields(rdb: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,83 @@ def test_keys_that_read_the_same_have_their_own_bytes(case: Case) -> None:
         ).to_pylist()
         byte = text.encode().replace(TEXT, BYTE)
         assert [r["key_bytes"] for r in rows] == ([byte] if table == "membership" else [byte, None])
+
+
+def test_locks_events_kin_and_schedules_go_to_the_right_one_of_two(rdb: Any, tmp_path: Path) -> None:
+    """Only the byte is locked, told of, a child, owner of an id and kept waiting for: nothing of it is the text's."""
+    rdb.db(0)
+    for base in (b"bull:ids", b"bull:kin"):
+        rdb.queue(base)
+    for name in (TEXT, BYTE):
+        rdb.job(b"bull:ids:" + name, processedOn=b"1699999995000", parentKey=b"bull:kin:" + name)
+        rdb.job(b"bull:kin:" + name)
+    rdb.put(b"bull:ids:active", [TEXT, BYTE])
+    rdb.put(b"bull:kin:waiting-children", {TEXT: 1.0})
+    rdb.put(b"bull:kin:completed", {BYTE: 1699999999000.0})
+    rdb.put(b"bull:ids:" + BYTE + b":lock", b"token", expire_at=rdb.now_ms + 20_000)
+    rdb.put(b"bull:kin:" + TEXT + b":dependencies", {b"bull:ids:" + BYTE})
+    rdb.put(b"bull:ids:de:once", BYTE)
+    rdb.read()
+    case = analyze([rdb.path], tmp_path / "case", AnalyzeOptions())
+    byte, text = (picture(case, ref) for ref in find_jobs(case, TEXT.decode(), "ids"))
+    assert (byte.ref.job_id_bytes, text.ref.job_id_bytes) == (BYTE, None)
+    assert [[row["worker_id"] for row in p.holders] for p in (byte, text)] == [["token"], []]
+    assert [[row["kind"] for row in p.links] for p in (byte, text)] == [["deduplication"], []]
+    # `dependencies` of the text holds the byte; its own `parentKey` names the byte among the parents.
+    assert [sorted((row["via"], row["state"]) for row in p.parents) for p in (byte, text)] == [
+        [("dependencies", "waiting-children"), ("parentKey", "completed")],
+        [("parentKey", "waiting-children")],
+    ]
+    assert [p.job["parent_id_bytes"] for p in (byte, text)] == [BYTE, None]
+    parents = {ref.job_id_bytes: picture(case, ref).children for ref in find_jobs(case, TEXT.decode(), "kin")}
+    assert {exact: sorted(row["via"] for row in rows) for exact, rows in parents.items()} == {
+        None: ["dependencies", "parentKey"],
+        BYTE: ["parentKey"],
+    }
+
+
+@pytest.mark.parametrize("locked", [TEXT, BYTE])
+def test_findings_are_about_one_of_two(rdb: Any, tmp_path: Path, locked: bytes) -> None:
+    """Both are active and one is locked: the other has no lock, whatever reads the same; the finding has its bytes, and
+    its sentences the id as it is shown. So with ids that hold the very characters that tell ids apart in SQL."""
+    free = BYTE if locked == TEXT else TEXT
+    other = "\U001000ff\U00100100".encode()
+    rdb.db(0)
+    rdb.queue(b"bull:ids")
+    for name in (TEXT, BYTE, other):
+        rdb.job(b"bull:ids:" + name, processedOn=b"1699999995000")
+    rdb.put(b"bull:ids:active", [TEXT, BYTE, other])
+    rdb.put(b"bull:ids:" + locked + b":lock", b"token", expire_at=rdb.now_ms + 20_000)
+    rdb.read()
+    case = analyze([rdb.path], tmp_path / "case", AnalyzeOptions())
+    found = case.query("select job_id, job_id_bytes, message from findings where check_id = 'LV002'").to_pylist()
+    assert sorted((row["job_id"], row["job_id_bytes"]) for row in found) == [
+        (TEXT.decode(), BYTE if free == BYTE else None),
+        (other.decode(), None),
+    ]
+    by_id = {row["job_id"]: row for row in found}
+    assert by_id[TEXT.decode()]["message"].startswith("Job \\xff of queue ids is active without a lock")
+    assert by_id[other.decode()]["message"].startswith("Job \\U001000ff\\U00100100 of queue ids")
+    told = {ref.job_id_bytes: picture(case, ref).findings for ref in find_jobs(case, TEXT.decode(), "ids")}
+    assert {exact: [row["check_id"] for row in rows] for exact, rows in told.items()} == {
+        (BYTE if free == BYTE else None): ["LV002"],
+        (None if free == BYTE else BYTE): [],
+    }
+
+
+def test_details_of_findings_show_ids_as_they_are_shown(rdb: Any, tmp_path: Path) -> None:
+    """A parent that waits for a child that is not there: the child's id stands in the details, as JSON."""
+    rdb.db(0)
+    rdb.queue(b"bull:ids")
+    rdb.job(b"bull:ids:" + BYTE)
+    rdb.put(b"bull:ids:waiting-children", {BYTE: 1.0})
+    rdb.put(b"bull:ids:" + BYTE + b":dependencies", {b"bull:ids:gone" + BYTE})
+    rdb.read()
+    case = analyze([rdb.path], tmp_path / "case", AnalyzeOptions())
+    (found,) = case.query("select * from findings where check_id = 'RL002'").to_pylist()
+    assert (found["job_id"], found["job_id_bytes"]) == (TEXT.decode(), BYTE)
+    assert json.loads(found["details"])["children"] == ["ids:gone\\xff"]
+    assert "ids:gone\\xff" in found["message"]
 
 
 def test_asked_for_by_bytes_only_one_is_meant(case: Case) -> None:

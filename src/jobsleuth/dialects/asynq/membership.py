@@ -172,6 +172,7 @@ class Places:
             **site.heads(queue[is_lease]),
             "kind": constant("lease", len(until)),
             "job_id": text.take(at),
+            "job_id_bytes": exact.take(at),
             "valid_until": due_at.take(at),
             "valid": pa.nulls(len(until), pa.bool_()) if site.as_of_ms is None else pa.array(until > site.as_of_ms),
             "key": key.take(at),

@@ -30,7 +30,7 @@ def lock_rows(site: Site) -> Iterator[tuple[str, pa.Table]]:
         expire_at = site.expiry(row)
         yield (
             "relations",
-            _links(site, queue, "uniqueness", "unique", key, site.text(batch.column("value"))[0], key, expire_at),
+            _links(site, queue, "uniqueness", "unique", key, site.text(batch.column("value")), key, expire_at),
         )
 
 
@@ -42,7 +42,7 @@ def group_rows(site: Site) -> Iterator[tuple[str, pa.Table]]:
         key, _ = site.text(site.keys.names(np.unique(row)))
         names, _ = site.text(batch.column("member"))
         of_row = pa.array(np.searchsorted(np.unique(row), row))
-        nobody = pa.nulls(len(row), pa.string())
+        nobody = pa.nulls(len(row), pa.string()), pa.nulls(len(row), pa.binary())
         never = np.full(len(row), NO_TIME, np.int64)
         yield (
             "relations",
@@ -56,7 +56,7 @@ def _links(
     kind: str,
     via: str,
     source: pa.ChunkedArray,
-    target: pa.ChunkedArray | pa.Array,
+    target: tuple[pa.ChunkedArray, pa.ChunkedArray] | tuple[pa.Array, pa.Array],
     key: pa.ChunkedArray,
     valid_until: Ints,
 ) -> pa.Table:
@@ -71,7 +71,8 @@ def _links(
             "source_id": source,
             "target_namespace": heads["namespace"],
             "target_queue": heads["queue"],
-            "target_id": target,
+            "target_id": target[0],
+            "target_id_bytes": target[1],
             "valid_until": times(valid_until),
             "key": key,
             "db": heads["db"],

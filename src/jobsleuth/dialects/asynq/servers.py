@@ -17,7 +17,7 @@ from jobsleuth.dialects.asynq.columns import MS, NO_TIME, constant, ms_of_second
 from jobsleuth.dialects.asynq.messages import decode, payload_facts, timestamp_ms
 from jobsleuth.dialects.asynq.site import NAME, Site
 from jobsleuth.keyspace import Rows
-from jobsleuth.safetext import from_bytes
+from jobsleuth.safetext import from_bytes, inexact
 
 _BEAT_MS = 10_000
 """A server's heartbeat is good for this long."""
@@ -34,6 +34,7 @@ _SCHEMA = pa.schema(
         ("host", pa.string()),
         ("pid", pa.int64()),
         ("job_id", pa.string()),
+        ("job_id_bytes", pa.binary()),
         ("started_at", pa.int64()),
         ("deadline", pa.int64()),
         ("valid_until", pa.int64()),
@@ -245,6 +246,7 @@ def worker_rows(site: Site, consumers: Consumers) -> Iterator[Row]:
                 "host": host,
                 "pid": pid,
                 "job_id": from_bytes(task),
+                "job_id_bytes": inexact(task),
                 "started_at": start,
                 "deadline": timestamp_ms(info, "deadline"),
                 "valid_until": expires,
@@ -301,6 +303,7 @@ def semaphore_rows(site: Site) -> Iterator[Row]:
             "kind": "semaphore",
             "worker_id": from_bytes(key[len(b"asynq:sema:") :]),
             "job_id": from_bytes(member),
+            "job_id_bytes": inexact(member),
             "valid_until": None if until == NO_TIME else until,
             # The next who wants one first removes those whose score is below now.
             "valid": site.valid(None if until == NO_TIME else until, inclusive=True),

@@ -17,7 +17,7 @@ from jobsleuth.keyspace import Projected
 
 pc: Any = pa.compute
 
-_PROJECTION = (Projected("event", "event", "text"), Projected("job_id", "jobId", "text"))
+_PROJECTION = (Projected("event", "event", "text"), Projected("job_id", "jobId", "bytes"))
 _BY_WORKERS = ["active", "completed", "progress", "stalled", "drained", "retries-exhausted"]
 """Events that only a worker causes."""
 
@@ -33,6 +33,7 @@ def events(reading: Reading, tally: Tally) -> Iterator[tuple[str, pa.Table]]:
         tally.activity(queue, at)
         work = np.flatnonzero(numbers(pc.is_in(batch.column("event"), value_set=pa.array(_BY_WORKERS)), np.bool_))
         tally.activity(queue[work], at.take(pa.array(work)), worker=True)
+        job_id, exact = reading.text(batch.column("job_id"))
         parts = (batch.column(name).cast(pa.string()) for name in ("ms", "seq"))
         yield (
             "events",
@@ -41,7 +42,8 @@ def events(reading: Reading, tally: Tally) -> Iterator[tuple[str, pa.Table]]:
                     **reading.columns(queue),
                     "at": at,
                     "event": batch.column("event"),
-                    "job_id": batch.column("job_id"),
+                    "job_id": job_id,
+                    "job_id_bytes": exact,
                     "stream_id": pc.binary_join_element_wise(*parts, "-"),
                     "fields": text_map(reading, batch.column("rest")),
                 }

@@ -25,7 +25,7 @@ from jobsleuth.dialects.bullmq.grammar import HASH_HEADS
 from jobsleuth.dialects.bullmq.keytable import numbers, valid
 from jobsleuth.dialects.bullmq.numerals import counter, parse_int, settle_numbers
 from jobsleuth.dialects.bullmq.reading import Queues, Reading, SplitKeys
-from jobsleuth.dialects.bullmq.relations import relation_table
+from jobsleuth.dialects.bullmq.relations import Side, relation_table
 from jobsleuth.dialects.bullmq.states import STATES, state_codes
 from jobsleuth.dialects.bullmq.structures import Memberships
 from jobsleuth.dialects.bullmq.tally import Tally
@@ -69,6 +69,9 @@ _SIGNS = {
 
 
 _ZERO = pa.scalar(0, pa.int64())
+
+Ids = tuple[pa.Array, pa.Array]
+"""Ids as text, and their bytes where the text is not exact."""
 
 
 class Jobs:
@@ -159,10 +162,11 @@ class Jobs:
         state = state_codes(self._memberships.mask[row], self._bull[queue])
         ids = reading.remainders(row)
         job_id, exact = reading.text(ids)
+        who = job_id, exact
         named = reading.key_columns(row)
         key = named["key"]
         parents = self._parents(batch, queue)
-        parent_ns, parent_queue, parent_id = parents.spread(len(row))
+        parent_ns, parent_queue, parent_id, parent_exact = parents.spread(len(row))
         self._add_up(batch, queue, state)
         yield (
             "jobs",
@@ -194,12 +198,13 @@ class Jobs:
                     "parent_namespace": parent_ns,
                     "parent_queue": parent_queue,
                     "parent_id": parent_id,
+                    "parent_id_bytes": parent_exact,
                     **named,
                 }
             ),
         )
-        yield from self._relations(batch, queue, job_id, key, parents)
-        yield from self._named_workers(batch, queue, state, job_id, key)
+        yield from self._relations(batch, queue, who, key, parents)
+        yield from self._named_workers(batch, queue, state, who, key)
 
     def _whole(self, batch: pa.RecordBatch, queue: Queues) -> npt.NDArray[np.bool_]:
         """Which records hold what every real job of their library has; notes queues with jobs of the oldest Bull."""
@@ -236,9 +241,7 @@ class Jobs:
                 parts.append((at[some], self._reading.split_keys(db[some], keys.take(pick))))
         return _Parents(parts)
 
-    def _relations(
-        self, batch: pa.RecordBatch, queue: Queues, job_id: pa.Array, key: pa.Array, parents: _Parents
-    ) -> Pieces:
+    def _relations(self, batch: pa.RecordBatch, queue: Queues, who: Ids, key: pa.Array, parents: _Parents) -> Pieces:
         reading = self._reading
         for at, split in parents.parts:
             pick = pa.array(at)
@@ -252,9 +255,9 @@ class Jobs:
                     source=(
                         reading.namespace_text(queue[at]),
                         reading.queue_text(queue[at]),
-                        job_id.take(pick),
+                        *(ids.take(pick) for ids in who),
                     ),
-                    target=(split.namespace, split.name, split.job_id),
+                    target=split.side,
                     key=key.take(pick),
                 ),
             )
@@ -269,14 +272,14 @@ class Jobs:
                     "schedule",
                     "rjk",
                     queue[scheduled],
-                    source=(*names, batch.column("schedule_id").take(pick)),
-                    target=(*names, job_id.take(pick)),
+                    source=(*names, batch.column("schedule_id").take(pick), pa.nulls(len(scheduled), pa.binary())),
+                    target=(*names, *(ids.take(pick) for ids in who)),
                     key=key.take(pick),
                 ),
             )
 
     def _named_workers(
-        self, batch: pa.RecordBatch, queue: Queues, state: npt.NDArray[np.int8], job_id: pa.Array, key: pa.Array
+        self, batch: pa.RecordBatch, queue: Queues, state: npt.NDArray[np.int8], who: Ids, key: pa.Array
     ) -> Pieces:
         """Workers that took a job that is active still, where they have a name."""
         some = np.flatnonzero((state == STATES.index("active")) & valid(batch.column("worker_name")))
@@ -289,7 +292,8 @@ class Jobs:
                         **self._reading.columns(queue[some]),
                         "kind": pa.array(["worker"] * len(some)),
                         "worker_id": batch.column("worker_name").take(pick),
-                        "job_id": job_id.take(pick),
+                        "job_id": who[0].take(pick),
+                        "job_id_bytes": who[1].take(pick),
                         "started_at": batch.column("started_at").take(pick),
                         "key": key.take(pick),
                     }
@@ -314,20 +318,20 @@ class _Parents:
     def __init__(self, parts: list[tuple[npt.NDArray[np.int64], SplitKeys]]) -> None:
         self.parts = parts
 
-    def spread(self, rows: int) -> tuple[pa.Array, pa.Array, pa.Array]:
-        """namespace, queue and id over all rows of the batch, null where there is no parent."""
+    def spread(self, rows: int) -> Side:
+        """namespace, queue, id and its bytes over all rows of the batch, null where there is no parent."""
         if not self.parts:
             none = pa.nulls(rows, pa.string())
-            return none, none, none
+            return none, none, none, pa.nulls(rows, pa.binary())
         place = np.full(rows, -1, np.int64)
         count = 0
         for at, _ in self.parts:
             place[at] = np.arange(count, count + len(at))
             count += len(at)
         pick = pa.array(place, mask=place < 0)
-        columns = zip(*((s.namespace, s.name, s.job_id) for _, s in self.parts), strict=True)
-        namespace, name, job_id = (pa.concat_arrays(arrays).take(pick) for arrays in columns)
-        return namespace, name, job_id
+        columns = zip(*(s.side for _, s in self.parts), strict=True)
+        namespace, name, job_id, exact = (pa.concat_arrays(arrays).take(pick) for arrays in columns)
+        return namespace, name, job_id, exact
 
 
 def _all_of(batch: pa.RecordBatch, fields: tuple[str, ...]) -> npt.NDArray[np.bool_]:

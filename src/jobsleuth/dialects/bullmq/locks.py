@@ -36,7 +36,7 @@ def locks(reading: Reading, tally: Tally) -> Iterator[tuple[str, pa.Table]]:
             validity = pa.array(~limited | (end_ms > reading.as_of))
             renewed = limited & (end_ms - _DEFAULT_LOCK_MS <= reading.as_of)
             tally.activity(queue[renewed], pa.array(end_ms[renewed] - _DEFAULT_LOCK_MS), worker=True)
-        job_id, _ = reading.text(reading.remainders(row, len(b":lock")))
+        job_id, exact = reading.text(reading.remainders(row, len(b":lock")))
         yield (
             "workers",
             pa.table(
@@ -45,6 +45,7 @@ def locks(reading: Reading, tally: Tally) -> Iterator[tuple[str, pa.Table]]:
                     "kind": pa.array(["lock"] * len(row)),
                     "worker_id": reading.text(batch.column("value"))[0],
                     "job_id": job_id,
+                    "job_id_bytes": exact,
                     "valid_until": ends(expiry),
                     "valid": validity,
                     "key": reading.key_text(row),

@@ -15,7 +15,7 @@ from jobsleuth.dialects.bullmq.keytable import KeyTable, chunked, numbers, singl
 from jobsleuth.dialects.bullmq.states import EARLIEST_MS, LATEST_MS
 from jobsleuth.errors import DialectError
 from jobsleuth.keyspace import Claims, Keyspace, Rows
-from jobsleuth.safetext import from_bytes
+from jobsleuth.safetext import from_bytes, inexact
 
 pc: Any = pa.compute
 
@@ -54,8 +54,8 @@ class Reading:
         self._exact = {
             name: pa.array(exact, pa.binary())
             for name, exact in (
-                ("namespace_bytes", [_exact(q.namespace) for q in queues]),
-                ("queue_bytes", [_exact(q.queue) for q in queues]),
+                ("namespace_bytes", [inexact(q.namespace) for q in queues]),
+                ("queue_bytes", [inexact(q.queue) for q in queues]),
             )
             if any(exact)
         }
@@ -161,7 +161,8 @@ class Reading:
             pick = pa.array(code[foreign])
             namespace = _put(namespace, foreign, pa.array([from_bytes(s.namespace) for s in split]).take(pick))
             name = _put(name, foreign, pa.array([from_bytes(s.queue) for s in split]).take(pick))
-        return SplitKeys(queue, namespace, name, ids)
+        # These come from JSON, which is text.
+        return SplitKeys(queue, namespace, name, ids, pa.nulls(len(ids), pa.binary()))
 
     def _named(self, queue: Queues, ids: pa.Array, foreign: npt.NDArray[np.int64]) -> SplitKeys:
         namespace, name = self.namespace_text(queue), self.queue_text(queue)
@@ -172,17 +173,26 @@ class Reading:
             namespace = _put(namespace, foreign, pa.array([from_bytes(p.namespace) for p in parts]))
             name = _put(name, foreign, pa.array([from_bytes(p.queue) for p in parts]))
             ids = _put(ids, foreign, pa.array([i for _, _, i in cuts], pa.binary()))
-        return SplitKeys(queue, namespace, name, self.text(ids)[0])
+        return SplitKeys(queue, namespace, name, *self.text(ids))
 
 
 class SplitKeys:
-    """Job keys read as queue and id: `queue` is -1 where the evidence has no such queue."""
+    """Job keys read as queue and id: `queue` is -1 where the evidence has no such queue.
 
-    def __init__(self, queue: Queues, namespace: pa.Array, name: pa.Array, job_id: pa.Array) -> None:
+    `exact` has the ids' bytes where their text is not.
+    """
+
+    def __init__(self, queue: Queues, namespace: pa.Array, name: pa.Array, job_id: pa.Array, exact: pa.Array) -> None:
         self.queue = queue
         self.namespace = namespace
         self.name = name
         self.job_id = job_id
+        self.exact = exact
+
+    @property
+    def side(self) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
+        """As a side of a relation."""
+        return self.namespace, self.name, self.job_id, self.exact
 
 
 class _Words:
@@ -200,15 +210,6 @@ class _Words:
     def text(self, queue: Queues) -> pa.Array:
         """Null where `queue` is -1."""
         return self._words.take(pa.array(self._code[queue], mask=queue < 0))
-
-
-def _exact(name: bytes) -> bytes | None:
-    """The name where its text is an escape."""
-    try:
-        name.decode("utf-8")
-    except UnicodeDecodeError:
-        return name
-    return None
 
 
 def _put(values: pa.Array, at: npt.NDArray[np.int64], new: pa.Array) -> pa.Array:

@@ -18,8 +18,8 @@ from jobsleuth.keyspace import Rows
 pc: Any = pa.compute
 
 Pieces = Iterator[tuple[str, pa.Table]]
-Side = tuple[pa.Array, pa.Array, pa.Array]
-"""namespace, queue, id"""
+Side = tuple[pa.Array, pa.Array, pa.Array, pa.Array]
+"""namespace, queue, id, and the id's bytes where its text is not exact"""
 
 _VIA = {
     "dependencies": "dependencies",
@@ -51,9 +51,11 @@ def relation_table(
             "source_namespace": source[0],
             "source_queue": source[1],
             "source_id": source[2],
+            "source_id_bytes": source[3],
             "target_namespace": target[0],
             "target_queue": target[1],
             "target_id": target[2],
+            "target_id_bytes": target[3],
             "valid_until": valid_until if valid_until is not None else pa.nulls(count, MS),
             "key": key,
             "db": reading.columns(queue, dialect=False)["db"],
@@ -89,7 +91,7 @@ def children(reading: Reading, tally: Tally) -> Iterator[tuple[str, pa.Table]]:
             queue = claims.queue[row]
             tally.sign(sign, queue)
             unique, back = np.unique(row, return_inverse=True)
-            parent, _ = reading.text(reading.remainders(unique, tail))
+            parent, exact = (ids.take(pa.array(back)) for ids in reading.text(reading.remainders(unique, tail)))
             split = reading.split_keys(reading.table.db[row], child.take(pa.array(some)))
             yield (
                 "relations",
@@ -98,8 +100,8 @@ def children(reading: Reading, tally: Tally) -> Iterator[tuple[str, pa.Table]]:
                     "parent",
                     via,
                     queue,
-                    source=(split.namespace, split.name, split.job_id),
-                    target=(reading.namespace_text(queue), reading.queue_text(queue), parent.take(pa.array(back))),
+                    source=split.side,
+                    target=(reading.namespace_text(queue), reading.queue_text(queue), parent, exact),
                     key=reading.key_text(row),
                 ),
             )
@@ -129,9 +131,44 @@ def deduplications(reading: Reading, tally: Tally) -> Pieces:
                 "deduplication",
                 "de",
                 queue,
-                source=(*names, reading.text(name)[0]),
-                target=(*names, reading.text(batch.column("value"))[0]),
+                source=(*names, *reading.text(name)),
+                target=(*names, *reading.text(batch.column("value"))),
                 key=reading.key_text(row),
                 valid_until=ends(reading.table.expiry_of(row)),
             ),
         )
+
+
+def parked(reading: Reading) -> Pieces:
+    """Jobs that were added while the owner of their deduplication id was active (``dn:<id>``): no jobs yet.
+
+    Their fields are in no other table; `data` is a payload, and kept as far as payloads are.
+    """
+    limit = reading.options.payload_limit
+    for batch in reading.keyspace.records(reading.rows_of("dedup-next"), ()):
+        row = numbers(batch.column("row"), np.int64)
+        if not len(row):
+            continue
+        queue = reading.claims.queue[row]
+        heads = reading.lengths[queue] + len(b"dn:")
+        name = reading.keyspace.cut(reading.table.names_of(row), heads, np.zeros(len(row), np.int64))
+        fields = batch.column("rest")
+        job_id = pc.map_lookup(fields, pa.scalar("jid"), "first").cast(pa.binary())
+        names = reading.namespace_text(queue), reading.queue_text(queue)
+        table = relation_table(
+            reading,
+            "parked",
+            "dn",
+            queue,
+            source=(*names, *reading.text(name)),
+            target=(*names, *reading.text(job_id)),
+            key=reading.key_text(row),
+        )
+        kept = (
+            fields if limit is None else pa.array([_cut(dict(own), limit) for own in fields.to_pylist()], fields.type)
+        )
+        yield "relations", table.append_column("rest", kept)
+
+
+def _cut(fields: dict[str, bytes], limit: int) -> list[tuple[str, bytes]]:
+    return [(name, value[:limit] if name == "data" else value) for name, value in fields.items()]

@@ -78,10 +78,10 @@ def schedules(reading: Reading, definitions: Rows) -> Pieces:
 def _members(reading: Reading, batch: pa.RecordBatch, row: Rows, queue: Queues, found: Rows) -> Pieces:
     member = batch.column("member")
     at, known = moments(numbers(batch.column("score"), np.float64))
-    schedule_id, _ = reading.text(member)
+    schedule_id, exact_schedule = reading.text(member)
     details = _details(reading, found)
     current = _current_jobs(reading, queue, member, at, known, found)
-    job_id, _ = reading.text(current)
+    job_id, exact = reading.text(current)
     base = pa.array([q.base + b":" + _HEAD for q in reading.claims.queues], pa.binary()).take(pa.array(queue))
     key, _ = reading.text(pc.binary_join_element_wise(base, member, b""))
     spec = _spec(details)
@@ -97,6 +97,7 @@ def _members(reading: Reading, batch: pa.RecordBatch, row: Rows, queue: Queues, 
                 "spec": spec,
                 "next_at": times(at, known),
                 "job_id": job_id,
+                "job_id_bytes": exact,
                 "details": details,
                 "has_record": pa.array(found >= 0),
                 "key": key,
@@ -113,8 +114,8 @@ def _members(reading: Reading, batch: pa.RecordBatch, row: Rows, queue: Queues, 
             "schedule",
             "repeat",
             queue[some],
-            source=(*names, schedule_id.take(pick)),
-            target=(*names, job_id.take(pick)),
+            source=(*names, schedule_id.take(pick), exact_schedule.take(pick)),
+            target=(*names, job_id.take(pick), exact.take(pick)),
             key=reading.key_text(row[some]),
         ),
     )

@@ -13,7 +13,7 @@ from jobsleuth.dialects.bullmq.locks import locks, relay_nodes
 from jobsleuth.dialects.bullmq.logs import logs
 from jobsleuth.dialects.bullmq.queues import Settings
 from jobsleuth.dialects.bullmq.reading import Reading
-from jobsleuth.dialects.bullmq.relations import children, deduplications
+from jobsleuth.dialects.bullmq.relations import children, deduplications, parked
 from jobsleuth.dialects.bullmq.schedules import schedules
 from jobsleuth.dialects.bullmq.structures import Memberships
 from jobsleuth.dialects.bullmq.tally import Tally
@@ -35,6 +35,7 @@ def tables(keyspace: Keyspace, claims: Claims, options: Options) -> Iterator[tup
     yield from memberships.tables()
     jobs = Jobs(reading, memberships, tally, settings.bull)
     yield from jobs.tables()
+    yield from parked(reading)
     yield from schedules(reading, jobs.schedulers)
     yield from locks(reading, tally)
     yield from relay_nodes(reading)

@@ -336,6 +336,7 @@ class Tables:
                         "kind": constant("lock", len(rows)),
                         "worker_id": pa.array([tokens.get(row) for row in rows.tolist()], _S),
                         "job_id": pa.array([job_id for _, _, job_id in found], _S),
+                        "job_id_bytes": pa.array([self._exact.get(job_id) for _, _, job_id in found], pa.binary()),
                         "valid_until": pa.array(ends, _I).cast(MS),
                         "valid": pa.array(valid, pa.bool_()),
                         "key": names(self._keyspace, rows),
