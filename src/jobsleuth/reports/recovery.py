@@ -41,6 +41,8 @@ COLUMNS = (
 """Members of an entry, in this order."""
 
 _JOB = "evidence, db, dialect, namespace, queue, job_id"
+_EXACT = "coalesce(job_id_bytes, ''::blob) as exact"
+"""Two ids may read the same as text."""
 _OVER = "('completed', 'failed', 'archived', 'acknowledged')"
 # Checks that speak of work that does not go on; what a record or a uniqueness key looks like stops nobody.
 _STOPPED = "left(check_id::varchar, 2) in ('LV', 'MB', 'PL', 'RL', 'SC', 'SM', 'ST')"
@@ -57,12 +59,12 @@ _WHY = {
 }
 _QUERY = """
     with told as (
-        select {job},
+        select {job}, {exact},
             array_to_string(list_sort(list_distinct(list(check_id::varchar || ': ' || message))), '; ') as why,
             bool_or({stopped} and severity::varchar <> 'info') as stops,
             min({{'rank': case retry::varchar when 'unsafe' then 0 when 'safe' then 2 else 1 end, 'why': retry_why}})
                 filter (retry is not null) as retry
-        from findings where job_id is not null group by {job}
+        from findings where job_id is not null group by {job}, exact
     )
     select '{kind}' as listed_as, {why} as why,
         coalesce({own}, case told.retry.rank when 0 then 'yes' when 2 then 'no' end, 'unknown') as may_have_run,
@@ -71,7 +73,7 @@ _QUERY = """
         has_record and coalesce(payload_bytes is null or octet_length(payload) = payload_bytes, false) as data_complete,
         error, attempts, max_attempts, created_at, scheduled_at, started_at, finished_at, parent_queue, parent_id,
         rest['opts'] as opts, timeout_s, epoch_ms(deadline) as deadline_ms, retention_s, deduplication_id, "group"
-    from jobs left join told using ({job})
+    from (select *, {exact} from jobs) left join told using ({job}, exact)
     where ({which}) and ($queue is null or $queue in (queue, namespace || '/' || queue))
     order by {job}
 """
@@ -82,7 +84,7 @@ def recovery(case: Case, kinds: Sequence[str], queue: str | None = None) -> Iter
     """One entry a job and reason to list it, payload included; `data` is text where it is UTF-8, else `{"b64": …}`.
 
     Args:
-        case: an open case; nothing else may be asked of it meanwhile.
+        case: an open case.
         kinds: of :data:`LOST` (no worker will find it), :data:`STUCK` (waiting or active, and a finding says why it
             does not go on) and :data:`FAILED` (for good).
         queue: only of this queue: its name, or `namespace/queue`.
@@ -91,6 +93,7 @@ def recovery(case: Case, kinds: Sequence[str], queue: str | None = None) -> Iter
         failed = kind == FAILED
         query = _QUERY.format(
             job=_JOB,
+            exact=_EXACT,
             stopped=_STOPPED,
             kind=kind,
             why=_WHY[kind],

@@ -10,7 +10,7 @@ import pytest
 
 from jobsleuth.case import Case
 from jobsleuth.pipeline import AnalyzeOptions, analyze
-from jobsleuth.reports import find_jobs, picture, picture_lines, story
+from jobsleuth.reports import find_jobs, picture, picture_lines, recovery, story
 
 TEXT, BYTE = b"\\xff", b"\xff"
 """Four characters, and one byte that no UTF-8 has: both are shown as the four characters."""
@@ -121,6 +121,8 @@ def test_findings_are_about_one_of_two(rdb: Any, tmp_path: Path, locked: bytes) 
         (BYTE if free == BYTE else None): ["LV002"],
         (None if free == BYTE else BYTE): [],
     }
+    stuck = [entry["job_id"] for entry in recovery(case, ["stuck"])]
+    assert sorted(stuck) == [TEXT.decode(), other.decode()]
 
 
 def test_details_of_findings_show_ids_as_they_are_shown(rdb: Any, tmp_path: Path) -> None:
