@@ -84,8 +84,8 @@ def test_several_holders_are_told_in_one_order(tmp_path: Path) -> None:
 
 
 def test_an_interval_does_not_end_before_it_begins(tmp_path: Path) -> None:
-    """The snapshot's time has whole seconds, and clients' clocks may be ahead: what was seen 700 ms after it is no
-    later than itself. Where the snapshot's time is not known, nothing bounds it."""
+    """The snapshot's time has whole seconds, and clients' clocks may be ahead: what was seen 700 ms after it was
+    so before that second was over. Where the snapshot's time is not known, nothing bounds it."""
     tables = {
         "jobs": [
             {"job_id": "1", "has_record": True, "record_complete": True, "state": "unknown", "created_at": "T+700ms"}
@@ -96,7 +96,7 @@ def test_an_interval_does_not_end_before_it_begins(tmp_path: Path) -> None:
     timed = build(tmp_path / "timed", rows, [evidence(0)])
     untimed = build(tmp_path / "untimed", rows, [evidence(0, as_of_ms=None)])
     told = [run_checks(case, checks=[find_check("MB002")]).findings.to_pylist()[0] for case in (timed, untimed)]
-    assert [(ms(f["since_from"]), ms(f["since_to"])) for f in told] == [(T + 700, T + 700), (T + 700, None)]
+    assert [(ms(f["since_from"]), ms(f["since_to"])) for f in told] == [(T + 700, T + 1_000), (T + 700, None)]
 
 
 def test_a_lease_tells_when_its_task_was_last_held(tmp_path: Path) -> None:

@@ -167,7 +167,9 @@ _ANSWERS = f"""
         -- The snapshot's time is a whole second, rounded down, and the clocks of clients may be ahead of it.
         CASE
             WHEN g.since_to IS NOT NULL OR (g.job_id IS NULL AND g.since_from IS NULL) THEN g.since_to
-            WHEN e.as_of IS NOT NULL THEN greatest(e.as_of, coalesce(g.since_from, s.seen_at))
+            WHEN coalesce(g.since_from, s.seen_at) > e.as_of
+                THEN greatest(e.as_of + INTERVAL 1 SECOND, coalesce(g.since_from, s.seen_at))
+            ELSE e.as_of
         END AS since_to,
         CASE WHEN g.job_id IS NULL THEN g.since_why ELSE coalesce(g.since_why, s.since_why) END AS since_why,
         coalesce(

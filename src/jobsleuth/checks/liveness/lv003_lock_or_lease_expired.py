@@ -117,7 +117,10 @@ class LockOrLeaseExpired(Check):
                     THEN 'cannot be known: a server of the queue lives, and its recovery did not take it in time'
                 WHEN l.dialect = 'asynq' AND l.ended_before_ms > $recovery_ends_ms + $clock_skew_ms
                     THEN 'as soon as a server of the queue starts: its recoverer looks at once'
-                WHEN l.dialect = 'asynq' THEN NULL
+                WHEN l.dialect = 'asynq' THEN 'between '
+                    || strftime(l.valid_until + to_milliseconds($recovery_starts_ms), '%Y-%m-%d %H:%M:%S')
+                    || ' and ' || strftime(l.valid_until + to_milliseconds($recovery_ends_ms), '%H:%M:%S')
+                    || ' UTC, if a server of the queue runs then'
                 WHEN c.queue IS NOT NULL AND k.job_id IS NOT NULL
                     THEN 'at the next stalled check, if a worker still makes them: within 60 s unless configured'
                 WHEN c.queue IS NOT NULL THEN 'at the second stalled check from now, if a worker still makes them: '

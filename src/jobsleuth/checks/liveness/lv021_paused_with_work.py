@@ -9,8 +9,9 @@ class PausedWithWork(Check):
     """A paused queue holds work.
 
     What it finds
-    Asynq: a paused queue; a warning if tasks are pending, else information. BullMQ and Bull: a paused queue whose
-    oldest ready job is more than `paused_after_ms` (24 h) old.
+    Asynq: a paused queue; a warning if tasks are pending, else information. BullMQ and Bull: a queue with ready jobs
+    that was paused more than `paused_after_ms` (24 h) ago, as its events tell; where they do not reach back, one whose
+    oldest ready job is as old as that.
 
     Why it matters
     Nothing is taken from the queue until somebody resumes it; a pause that was forgotten is the simplest reason for
@@ -20,11 +21,11 @@ class PausedWithWork(Check):
     Paused by an operator or by code for a deploy, and not resumed.
 
     What to do next
-    Ask who paused it, then resume. `details.paused_at` tells since when, where the library records it.
+    Ask who paused it, then resume. `details.paused_at` tells since when, where the library or an event records it.
 
     False alarms
-    A pause that is meant. For BullMQ a fresh pause is left alone for that reason; the age of the oldest job is no proof
-    of a long pause.
+    A pause that is meant. For BullMQ a fresh pause is left alone for that reason. Where no event tells of the pause,
+    the age of the oldest job is no proof of a long one.
 
     References
     OptimalBits/bull#903.
@@ -44,16 +45,28 @@ class PausedWithWork(Check):
     absence = False
     needs = {
         "queues": (*QUEUE_PLACE, "paused", "paused_at", "counts", "oldest_waiting_at"),
+        "events": (*QUEUE_PLACE, "at", "event"),
         "evidence": ("evidence", "as_of_ms"),
     }
     sql = """
-        WITH held AS (
-            SELECT q.dialect, q.namespace, q.queue, q.evidence, q.db, q.paused_at, q.oldest_waiting_at, e.as_of_ms,
+        WITH told AS (
+            SELECT dialect, namespace, queue, evidence, db, max("at") FILTER (event = 'paused') AS paused_at,
+                max("at") FILTER (event = 'resumed') AS resumed_at
+            FROM events
+            WHERE dialect = 'bullmq' AND event IN ('paused', 'resumed')
+            GROUP BY ALL
+        ),
+        held AS (
+            SELECT dialect, namespace, queue, evidence, db,
+                coalesce(q.paused_at, CASE WHEN t.resumed_at IS NULL OR t.paused_at > t.resumed_at THEN t.paused_at END)
+                    AS paused_at,
+                q.oldest_waiting_at, e.as_of_ms,
                 coalesce(list_sum([
                     q.counts['waiting'], q.counts['paused'], q.counts['prioritized'], q.counts['pending']
                 ]), 0)::BIGINT AS ready
             FROM queues AS q
             JOIN evidence AS e USING (evidence)
+            LEFT JOIN told AS t USING (dialect, namespace, queue, evidence, db)
             WHERE q.paused
         )
         SELECT dialect, namespace, queue, evidence, db, ready, paused_at, oldest_waiting_at,
@@ -68,6 +81,7 @@ class PausedWithWork(Check):
                 ELSE ''
             END AS _since
         FROM held
-        WHERE dialect = 'asynq' OR (ready > 0 AND as_of_ms - epoch_ms(oldest_waiting_at) > $paused_after_ms)
+        WHERE dialect = 'asynq'
+            OR (ready > 0 AND as_of_ms - epoch_ms(coalesce(paused_at, oldest_waiting_at)) > $paused_after_ms)
     """
     message = "Queue {queue} is paused with {_jobs} ready{_since}"

@@ -42,7 +42,7 @@ class ActiveWithoutWorker(Check):
     basis = "derived"
     dialects = ("asynq",)
     needs_time = True
-    parameters = {"beat_ms": 5_000, "recovery_ends_ms": 90_000, "clock_skew_ms": 2_000}
+    parameters = {"beat_ms": 5_000, "recovery_starts_ms": 30_000, "recovery_ends_ms": 90_000, "clock_skew_ms": 2_000}
     needs = {
         "membership": (*JOB_PLACE, "structure"),
         "queues": (*QUEUE_PLACE, "limits"),
@@ -86,6 +86,9 @@ class ActiveWithoutWorker(Check):
                 WHEN u.job_id IS NOT NULL THEN 'no: no release recovers a task without a message'
                 WHEN b.stumbling_block IS NOT NULL
                     THEN 'no: recovery stops at task ' || b.stumbling_block || ', whose message cannot be decoded'
+                ELSE 'between ' || strftime(l.valid_until + to_milliseconds($recovery_starts_ms), '%Y-%m-%d %H:%M:%S')
+                    || ' and ' || strftime(l.valid_until + to_milliseconds($recovery_ends_ms), '%H:%M:%S')
+                    || ' UTC, if a server of the queue runs then'
             END AS heals,
             -- With no server there is none whose next pass would tell when.
             CASE WHEN u.job_id IS NULL AND b.stumbling_block IS NULL AND s.servers > 0
