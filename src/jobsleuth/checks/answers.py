@@ -27,13 +27,14 @@ NEEDS = {
 }  # fmt: skip
 """Tables and columns that the answers read."""
 
-# No time, file name or database stands in it: the same fault has the same number in tomorrow's snapshot. Nor does the
-# key where the check itself says what is the same: of many keys it names only one, and another tomorrow.
+# No time and no file name stands in it: the same fault has the same number in tomorrow's snapshot. Nor does the key
+# where the check itself says what is the same: of many keys it names only one, and another tomorrow. A database does:
+# those of one server often hold queues of the same names, and ids that both count from 1.
 _FINGERPRINT = """
     sha256(to_json([
         g.check_id::VARCHAR, g.dialect::VARCHAR, g.namespace::VARCHAR, g.queue::VARCHAR,
         CASE WHEN g.job_id IS NOT NULL THEN g.job_id WHEN g.fingerprint IS NULL THEN g.key END, g.fingerprint
-    ])::VARCHAR)[:32]
+    ])::VARCHAR || CASE WHEN g.db <> 0 THEN ' in database ' || g.db ELSE '' END)[:32]
 """
 _PLAIN = f"SELECT g.* REPLACE ({_FINGERPRINT} AS fingerprint) FROM given_findings AS g ORDER BY g.nth"
 _AT_ONCE = 50_000
