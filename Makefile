@@ -122,6 +122,7 @@ site: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/python -m jobsleuth.checks.pages docs
 	$(BIN)/python -m jobsleuth.cli.pages docs
+	$(BIN)/python -m jobsleuth.api.pages docs
 
 fixtures:
 	fixtures/make/bullmq/make.sh
