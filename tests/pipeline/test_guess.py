@@ -98,6 +98,15 @@ SHAPES: dict[str, dict[bytes, Any]] = {
         b"app:processing": [b"3"],
         **hashes("job:{}", 1, 2, 3),
     },
+    "kue": {
+        b"q:jobs": {b"01|1": 0.0, b"01|2": 0.0},
+        b"q:jobs:inactive": {b"01|1": 0.0},
+        b"q:jobs:active": {b"01|2": 0.0},
+        b"q:mail:jobs": [b"1"],
+        b"q:job:1": {b"type": b"mail"},
+        b"q:job:2": {b"type": b"mail"},
+        b"q:ids": b"2",
+    },
     "braces and ids with colons": {
         b"{app}:wait": [b"a:1", b"a:2"],
         b"{app}:job:{a:1}": {b"k": b"v"},
@@ -303,3 +312,17 @@ def test_records_that_name_their_queue(tmp_path: Path) -> None:
     layout = tomllib.loads(found.layout or "")["layout"][0]
     assert layout["record"] == {"key": "app:{queue}:job:{id}", "type": "hash"}
     assert [s["key"] for s in layout["structure"]] == ["app:{queue}:waiting"]
+
+
+def test_of_more_keys_than_are_looked_into(tmp_path: Path) -> None:
+    """Names that say most come first, wherever they stand in the file; numbers in lists that happen to be in names of
+    cached strings are no ids."""
+    keys: dict[bytes, Any] = {b"cache:%d" % n: b"page %d" % n for n in range(2500)}
+    keys |= {b"misc:%d:x%d" % (n, n % 7): [b"%d" % n] for n in range(2500)}
+    keys |= {b"shop:q%d:wait" % n: [b"a%d" % n] for n in range(30)}
+    keys |= hashes("shop:job:a{}", *range(30))
+    evidence = dump(tmp_path, keys)
+    found = guess(evidence, Described(), READING)
+    assert structures(found) == [(None, [("shop:{queue}:wait", "list", "waiting")])]
+    assert tomllib.loads(found[0].layout or "")["layout"][0]["record"] == {"key": "shop:job:{id}", "type": "hash"}
+    require_pasted_takes_its_keys(evidence, found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,20 +23,26 @@ from jobsleuth.dialects.layouts.units import require_units
 from jobsleuth.dialects.rows import YEAR_2000_MS, YEAR_2100_MS
 from jobsleuth.errors import UsageError
 from jobsleuth.keyspace import Keyspace, Rows
-from jobsleuth.pipeline.guess_layouts import Draft, Fit, Key, Link, drafts, fields_of
+from jobsleuth.pipeline.guess_layouts import MOST, Draft, Fit, Key, Link, drafts, fields_of
 from jobsleuth.pipeline.guess_names import SEEN, Family, Name, families, name_of, with_workers
 from jobsleuth.sources import ReadOptions, open_keyspace, snapshot
 
 _KEYS = 2_000
-"""Lists, zsets and sets that are looked into, the first in the file."""
+"""Lists, zsets and sets that are looked into."""
+_GUESSES = 50
+"""Descriptions that are made."""
 _MEMBERS = 50
 """Members that are looked at in each."""
 _LARGEST = 1_000_000
-_RECORDS = 200_000
+_NAMES = 50_000
+"""Names that are taken apart to choose those."""
+_RECORDS = 500_000
 """Hashes and strings whose names are compared with members."""
 _TRIED = 200_000
 """Elements up to which a description is tried on all of them before it is shown."""
-_JOINTS = b":-_./|"
+_PROBED = 5
+"""Strings of a kind that are opened to see whether they are records."""
+_JOINT = re.compile(rb"[-:_./|]")
 _INSIDE, _IDS, _OPAQUE = "inside", "ids", "opaque"
 
 
@@ -109,7 +116,8 @@ class _Collections:
         self._named = named
         self._types = types
         self._described = described
-        self._fit = Fit(Finder(keyspace, keyspace.live), keyspace.live & ~free & ~named)
+        self._unseen = np.zeros(len(free), np.bool_)
+        self._fit = Fit(Finder(keyspace, keyspace.live), keyspace.live & ~free & ~named, self._unseen)
         self._titles = {word for form in described.layouts for word in (form.name, form.namespace)}
 
     def guesses(self) -> Iterator[Guess]:
@@ -124,6 +132,8 @@ class _Collections:
         accepted: list[Draft] = []
         left = dict(by_name)
         for family in families(names, kinds):
+            if len(accepted) >= _GUESSES:
+                break
             linked = kinds[family.names[0]] == _IDS
             while own := self._described_one(family, keys, linked, accepted):
                 for name in own:
@@ -132,9 +142,11 @@ class _Collections:
         for draft in accepted:
             yield self._told(self._finished(draft), by_name)
         if left:
-            why = ("no pattern means these keys and no others: their names are no text, or too much alike",)
+            why = (
+                "they are too many, or no pattern means them and no others: names that are no text, or too much alike",
+            )
             yield Guess(
-                "keys of a queue that cannot be described",
+                "keys that look like queues, without a description",
                 tuple(sorted(name.stored for name in left)[:3]),
                 len(left),
                 why,
@@ -156,8 +168,9 @@ class _Collections:
         keyspace = self._keyspace
         elements = np.asarray(keyspace.keys.column("elements").fill_null(0).to_numpy(), np.float64)
         possible = np.isin(self._types, ["list", "zset", "set"]) & (elements <= _LARGEST)
-        chosen = [*np.flatnonzero(possible & self._free), *np.flatnonzero(possible & self._named)][:_KEYS]
-        rows: Rows = np.sort(np.array(chosen, np.int64))
+        rows = self._chosen(possible)
+        self._unseen[possible & (self._free | self._named)] = True
+        self._unseen[rows] = False
         if not len(rows):
             return []
         names = keyspace.keys.column("key").take(pa.array(rows)).to_pylist()
@@ -191,27 +204,54 @@ class _Collections:
         self._link(looked)
         return looked
 
+    def _chosen(self, possible: npt.NDArray[np.bool_]) -> Rows:
+        """Keys to look into, ascending: of too many those whose names say most."""
+        free = np.concatenate([np.flatnonzero(possible & self._free), np.flatnonzero(possible & self._named)])
+        if len(free) <= _KEYS:
+            return np.sort(free)
+        names = self._keyspace.keys.column("key").take(pa.array(free[:_NAMES])).to_pylist()
+        ranks = [0 if (name := name_of(stored, "")).strong else 1 if name.state else 2 for stored in names]
+        return np.sort(free[np.argsort(ranks, kind="stable")[:_KEYS]])
+
     def _link(self, looked: Sequence[_Looked]) -> None:
         """Finds hashes and strings whose names end in members."""
         wanted = {member for one in looked for member in one.members if member}
         found: dict[bytes, list[tuple[Link, int]]] = {}
-        rows = np.flatnonzero(self._free & np.isin(self._types, ["hash", "string"]))[:_RECORDS]
+        rows = np.concatenate([np.flatnonzero(self._free & (self._types == type_)) for type_ in ("hash", "string")])
+        rows = rows[:_RECORDS]
         names = self._keyspace.keys.column("key").take(pa.array(rows)).to_pylist()
         for row, name in zip(rows.tolist(), names, strict=True):
             type_ = str(self._types[row])
-            for place in [n for n, byte in enumerate(name) if byte in _JOINTS][-8:]:
-                head, tail = name[: place + 1], name[place + 1 :]
+            for joint in [*_JOINT.finditer(name)][-8:]:
+                head, tail = name[: joint.end()], name[joint.end() :]
                 if tail in wanted:
                     found.setdefault(tail, []).append((Link(head, b"", type_), row))
                 elif tail[:1] == b"{" and tail[-1:] == b"}" and tail[1:-1] in wanted:
                     found.setdefault(tail[1:-1], []).append((Link(head + b"{", b"}", type_), row))
+        unread = self._unreadable(found)
         for one in looked:
             for member in one.members:
                 for link, row in found.get(member, ()):
+                    if link in unread:
+                        continue
                     one.key.links[link] += 1
                     one.key.records.setdefault(link, []).append(row)
                     if b":" in member:
                         one.key.colons.add(link)
+
+    def _unreadable(self, found: dict[bytes, list[tuple[Link, int]]]) -> set[Link]:
+        """Links to strings that are no records: the first of each kind hold no JSON object."""
+        rows: dict[Link, list[int]] = {}
+        for some in found.values():
+            for link, row in some:
+                if link.type == "string" and len(rows.setdefault(link, [])) < _PROBED:
+                    rows[link].append(row)
+        chosen: Rows = np.array(sorted({row for some in rows.values() for row in some}), np.int64)
+        records: set[int] = set()
+        for batch in self._keyspace.strings(chosen) if len(chosen) else ():
+            values = zip(batch["row"].to_pylist(), batch["value"].to_pylist(), strict=True)
+            records |= {row for row, value in values if parsed(value) is not None}
+        return {link for link, some in rows.items() if not records.intersection(some)}
 
     def _judged(self, looked: Sequence[_Looked]) -> list[_Looked]:
         """Looked at, each with what it holds; None where too little speaks for a queue."""
@@ -222,7 +262,8 @@ class _Collections:
             one.linked = max(key.links.values(), default=0)
             by_name = bool(self._named[key.rows].any())
             word = key.name.state not in (None, SEEN)
-            if one.linked and one.linked * 2 >= len(one.members):
+            # Numbers are ids of much: without a word for a queue all must name such a key.
+            if one.linked and one.linked >= (0.5 if word else 0.9) * len(one.members):
                 one.kind = _IDS
             elif objects and len(objects) >= 0.8 * len(one.members) and not by_name:
                 one.kind = _INSIDE
@@ -236,6 +277,12 @@ class _Collections:
             ):
                 one.kind = None
         sure = {one.key.name.base for one in looked if one.kind is not None}
+        told: dict[tuple[bytes, ...], set[str | None]] = {}
+        for one in looked:
+            if one.key.name.strong and not self._named[one.key.rows].any():
+                told.setdefault(one.key.name.base, set()).add(one.key.name.state)
+        # Two words for states of jobs beside each other say enough by themselves.
+        sure |= {base for base, states in told.items() if len(states - {SEEN}) > 1}
         for one in looked:
             # What stands beside a queue and says what it is of it belongs to it, whatever it holds.
             beside = one.key.name.strong and one.key.name.base in sure and one.key.name.base
@@ -266,7 +313,11 @@ class _Collections:
         for nth, other in enumerate(accepted if linked else ()):
             if other.record == draft.record:
                 both = replace(other, keys={**other.keys, **draft.keys}, queue=other.queue or draft.queue)
-                if other.keys.keys() & draft.keys.keys() or not self._fit.fits(both, instead=other):
+                if (
+                    len(both.keys) > MOST
+                    or other.keys.keys() & draft.keys.keys()
+                    or not self._fit.fits(both, instead=other)
+                ):
                     return False
                 self._fit.take(both)
                 accepted[nth] = both

@@ -15,9 +15,12 @@ from jobsleuth.dialects.described.claim import Finder
 from jobsleuth.dialects.described.records import ABSENT, at, moment, own_id
 from jobsleuth.dialects.description import UNITS, Pattern
 from jobsleuth.errors import DialectError
+from jobsleuth.keyspace import Rows
 from jobsleuth.pipeline.guess_names import SEEN, Family, Name, fixed, pattern_of
 from jobsleuth.safetext import from_bytes
 
+MOST = 20
+"""Structures of one description that people would read."""
 LONGEST = 200
 """Characters of a pattern that people would paste."""
 _NAMES = ("name", "type", "class", "task", "job", "kind", "event", "func", "headers.task", "func_name", "description")
@@ -159,6 +162,8 @@ def _draft(keys: Sequence[Key], varies: int | None, linked: bool) -> Draft | Non
         if text is None or len(text) > LONGEST or not _parses(text):
             return None
         patterns.setdefault((text, key.name.type), []).append(key)
+        if len(patterns) > MOST:
+            return None
     base = keys[0].name.base
     told = [part.decode("utf-8", "backslashreplace") for n, part in enumerate(base) if n != varies]
     words = [word for key in keys for word in key.name.weak] or [from_bytes(keys[0].name.stored)]
@@ -219,30 +224,50 @@ class Fit:
     Args:
         finder: over every key that is there.
         taken: keys that others mean; grows.
+        unseen: keys that nobody looked into; a pattern may mean them, too.
     """
 
-    def __init__(self, finder: Finder, taken: npt.NDArray[np.bool_]) -> None:
+    def __init__(self, finder: Finder, taken: npt.NDArray[np.bool_], unseen: npt.NDArray[np.bool_]) -> None:
+        self._unseen = unseen
         self._finder = finder
         self._taken = taken.copy()
+        self._rows: dict[tuple[str, str], Rows] = {}
 
     def fits(self, draft: Draft, instead: Draft | None = None) -> bool:
         """Whether each pattern takes keys, only its own, and each key once; `instead` is what it replaces."""
-        taken = self._taken.copy()
-        for text, type_ in [] if instead is None else instead.patterns:
-            taken[self._finder.fitting(Pattern.parse(text), type_)[0]] = False
-        seen: set[int] = set()
-        for (text, type_), own in [*draft.keys.items(), *([(draft.record, None)] if draft.record else [])]:
-            rows = self._finder.fitting(Pattern.parse(text), type_)[0].tolist()
-            strange = set(rows) - {row for key in own for row in key.rows} if own is not None else set()
-            if not rows or strange or taken[rows].any() or seen.intersection(rows):
+        mine = [] if instead is None else [self._of(pattern) for pattern in instead.patterns]
+        self._mark(mine, False)
+        try:
+            return self._is_free(draft)
+        finally:
+            self._mark(mine, True)
+
+    def _is_free(self, draft: Draft) -> bool:
+        seen: list[Rows] = []
+        for pattern in draft.patterns:
+            rows, own = self._of(pattern), draft.keys.get(pattern)
+            if own is not None:
+                strange = ~np.isin(rows, [row for key in own for row in key.rows]) & ~self._unseen[rows]
+                if strange.any():
+                    return False
+            if not len(rows) or self._taken[rows].any():
                 return False
-            seen.update(rows)
-        return True
+            seen.append(rows)
+        every = np.concatenate(seen)
+        return len(np.unique(every)) == len(every)
+
+    def _of(self, pattern: tuple[str, str]) -> Rows:
+        if pattern not in self._rows:
+            self._rows[pattern] = self._finder.fitting(Pattern.parse(pattern[0]), pattern[1])[0]
+        return self._rows[pattern]
+
+    def _mark(self, some: Sequence[Rows], taken: bool) -> None:
+        for rows in some:
+            self._taken[rows] = taken
 
     def take(self, draft: Draft) -> None:
         """Its keys are meant by it from now on."""
-        for text, type_ in draft.patterns:
-            self._taken[self._finder.fitting(Pattern.parse(text), type_)[0]] = True
+        self._mark([self._of(pattern) for pattern in draft.patterns], True)
 
 
 def fields_of(samples: Sequence[dict[str, Any]]) -> tuple[str, ...]:
