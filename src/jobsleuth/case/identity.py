@@ -61,6 +61,8 @@ def are_odd(tables: Mapping[str, Sequence[Path]]) -> bool:
             except (OSError, pa.ArrowException):
                 continue  # told when it is read
             for group in (footer.row_group(n) for n in range(footer.num_row_groups)):
+                if not group.num_rows:
+                    continue  # of which nothing is said
                 for column in (group.column(n) for n in range(group.num_columns)):
                     if column.path_in_schema in wanted:
                         known = column.statistics

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobsleuth.case import Case
+from jobsleuth.case import Case, Redactor, open_case
 from jobsleuth.pipeline import AnalyzeOptions, analyze
 from jobsleuth.reports import find_jobs, picture, picture_lines, recovery, story
 
@@ -49,6 +49,14 @@ def test_two_ids_that_read_the_same_are_two_jobs(case: Case) -> None:
     assert all("1 other job of its queue reads the same as text" in story(p) for p in (byte, text))
     first = ["".join(span for span, _ in next(iter(picture_lines(p)))) for p in (byte, text)]
     assert first == ["\\xff (bytes ff) in bull/ids (db 0): waiting", "\\xff in bull/ids (db 0): completed"]
+
+
+def test_only_such_ids_cost_something(case: Case, tmp_path: Path) -> None:
+    """A case whose ids are all text is judged without a detour; of a redacted case the bytes are gone."""
+    assert case.has_odd_ids
+    assert not open_case(case.path, redact=Redactor(b"0123456789abcdef")).has_odd_ids
+    plain = Path(__file__).parents[3] / "fixtures" / "bullmq" / "v5-every-state" / "evidence.rdb"
+    assert not analyze([plain], tmp_path / "plain", AnalyzeOptions()).has_odd_ids
 
 
 def test_keys_that_read_the_same_have_their_own_bytes(case: Case) -> None:
