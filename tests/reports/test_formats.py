@@ -242,6 +242,17 @@ def test_the_screen_says_what_to_do_about_the_worst_cause(poisoned: Case) -> Non
     assert "Why, and what to do: jobsleuth explain LV003\n" in text
 
 
+def test_the_screen_says_what_it_means_for_the_work(tmp_path: Path) -> None:
+    """Where several jobs have one fault, what that means for them is a sentence with their number; one needs none."""
+    jobs = [{"queue": q, "job_id": j, "state": "unknown", "has_record": True, "record_complete": True}
+            for q, j in (("a", "1"), ("a", "2"), ("b", "3"))]  # fmt: skip
+    for count in (3, 1):
+        case = tables_case(tmp_path / str(count), {"jobs": rows_of("jobs", jobs[:count])}, [evidence(0)])
+        meaning = "    these 3 jobs will never run and are shown nowhere\n"
+        assert (meaning in judged(case, "text")) == (count == 3)
+        assert "these 1 jobs" not in judged(case, "text")
+
+
 def test_accepted_findings_are_no_clean_bill(poisoned: Case) -> None:
     """With all of them accepted nothing is new, and every format says so; with some, how many are left out."""
     found = run_checks(poisoned).findings.to_pylist()

@@ -49,7 +49,7 @@ def _page(check: type[Check]) -> str:
         f"| | |\n|---|---|\n| severity | {check.severity}{_severity_note(check)} |\n"
         f"| dialects | {', '.join(check.dialects) or 'all'} |\n"
         f"| releases | {check.versions} |\n"
-        f"| what it means | what it names {check.impact} |\n"
+        f"| what it means | they {check.impact} |\n"
         f"| heals by itself | {check.heals} |\n"
         f"| rests on | what is {check.basis} |\n"
         f"| runs | {'only if the policy enables it' if check.opt_in else 'unless switched off'} |\n"

@@ -56,7 +56,7 @@ def command(
     only = checks[0]
     about = ", ".join(only.dialects) or "every library"
     output.show([((f"{only.id} {only.title}", "strong"),), ((f"{only.name} · {only.severity} · {about}", "dim"),)])
-    facts = {"Releases": only.versions, "Means": f"what it names {only.impact}", "Heals by itself": only.heals}
+    facts = {"Releases": only.versions, "Means": f"they {only.impact}", "Heals by itself": only.heals}
     facts |= {f"Parameter {name}": f"{default:,}" for name, default in only.parameters.items()}
     facts |= {"Runs": "only if the policy enables it"} if only.opt_in else {}
     output.show([(), *(((f"{name}: ", "dim"), (text, "plain")) for name, text in facts.items())])

@@ -50,6 +50,8 @@ class CheckFact:
     reason: str | None
     findings: int
     texts: dict[str, str]
+    impact: str = ""
+    """What it means for the work, as the end of a sentence that begins with a count: `will never run`."""
 
     @property
     def help_url(self) -> str:
@@ -224,6 +226,7 @@ def document(
                 row["reason"],
                 row["findings"] or 0,
                 dict(row["texts"] or ()),
+                row["impact"] or "",
             )
             for row in sorted(checks.to_pylist(), key=lambda row: row["check_id"])
         ),

@@ -174,6 +174,9 @@ def _cause(document: Document, nth: int, cause: Cause, width: int, *, remedy: bo
     yield from flow(head, width, hang=3 if nth < 10 else 4)
     if len(cause.parts) == 1:
         yield from flow(((f"    {terminal(cause.parts[0].message)}", "plain"),), width)
+        check = None if cause.known else document.check(cause.kind)
+        if check is not None and check.impact and cause.jobs > 1:
+            yield from flow(((f"    these {cause.jobs:,} jobs {terminal(check.impact)}", "plain"),), width)
     else:
         parts = [f"{p.count:,} × {_title(document, p.check_id)} ({p.check_id})" for p in cause.parts[:_PARTS]]
         if len(cause.parts) > _PARTS:
