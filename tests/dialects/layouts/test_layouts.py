@@ -280,3 +280,28 @@ def test_a_home_made_queue_in_order_gives_no_finding(tmp_path: Path) -> None:
     states = case.query("select queue, namespace, state from jobs order by all").to_pylist()
     assert len(states) == 2 * len(structures) and "unknown" not in {row["state"] for row in states}
     assert case.query("select check_id, message from findings where dialect is not null").to_pylist() == []
+
+
+def test_records_are_kept_where_every_list_is_drained(tmp_path: Path) -> None:
+    """A list that is empty is no key: jobs that are left in no structure are told all the same, in each database."""
+    file = tmp_path / "l.toml"
+    record = '[layout.record]\nkey = "x:job:{id}"\ntype = "hash"\n'
+    file.write_text(GOOD.replace("[[layout.structure]]", record + "[[layout.structure]]"), encoding="utf-8")
+    rdb = Writer(tmp_path / "evidence.rdb")
+    rdb.put(b"x:mails", [b"1"])
+    rdb.put(b"x:job:1", {b"a": b"1"})
+    rdb.put(b"x:job:2", {b"a": b"2"})
+    rdb.db(3)
+    rdb.put(b"x:job:3", {b"a": b"3"})
+    rdb.put(b"x:job:4", {b"a": b"4"})
+    rdb.read()
+    case = jobsleuth.analyze(rdb.path, tmp_path / "c", jobsleuth.AnalyzeOptions(described=load_layouts(file)))
+    rows = case.query("select db, queue, job_id, state from jobs order by job_id").to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        (0, "mails", "1", "waiting"),
+        (0, "mails", "2", "unknown"),
+        (3, "x", "3", "unknown"),
+        (3, "x", "4", "unknown"),
+    ]
+    lost = case.query("select job_id from findings where check_id = 'MB002' order by 1").to_pylist()
+    assert [row["job_id"] for row in lost] == ["2", "3", "4"]

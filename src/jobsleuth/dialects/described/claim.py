@@ -91,7 +91,8 @@ class Finder:
 
 
 def claim(dialect: str, keyspace: Keyspace, free: npt.NDArray[np.bool_], layouts: Sequence[Layout]) -> DescribedClaims:
-    """Claims of all layouts, the first one first. Structures make a queue; records and locks alone make none.
+    """Claims of all layouts, the first one first. Structures make a queue, and records where there is
+    none; locks alone make none.
 
     Raises:
         UsageError: two layouts give queues of one database the same namespace and name.
@@ -141,6 +142,13 @@ def claim(dialect: str, keyspace: Keyspace, free: npt.NDArray[np.bool_], layouts
             place(number, claims.records[number], RECORD, make="queue" in form.record_key.parts)
     for number, form in enumerate(layouts):
         find(number, form, late=True)
+    for number, match in claims.records.items():
+        # Redis keeps no empty list: where all work is taken, records are all there is of the queue.
+        made = {claims.queues[n].db for n, layout in enumerate(claims.layout_of) if layout == number}
+        for nth, row in enumerate(match.rows.tolist()):
+            if db[row].as_py() not in made:
+                made.add(db[row].as_py())
+                queue(number, row, match.parts, nth, True)
     return claims
 
 
