@@ -10,7 +10,8 @@ import pytest
 
 from jobsleuth.case import Case, Redactor, open_case
 from jobsleuth.pipeline import AnalyzeOptions, analyze
-from jobsleuth.reports import find_jobs, picture, picture_lines, recovery, story
+from jobsleuth.reports import document, find_jobs, picture, picture_lines, recovery, story
+from jobsleuth.reports.html.suspects import suspects
 
 TEXT, BYTE = b"\\xff", b"\xff"
 """Four characters, and one byte that no UTF-8 has: both are shown as the four characters."""
@@ -129,6 +130,10 @@ def test_findings_are_about_one_of_two(rdb: Any, tmp_path: Path, locked: bytes) 
         (BYTE if free == BYTE else None): ["LV002"],
         (None if free == BYTE else BYTE): [],
     }
+    shown = suspects(case, document(case), None)
+    assert sorted((ref.job_id, ref.job_id_bytes) for ref in shown.refs) == sorted(
+        (row["job_id"], row["job_id_bytes"]) for row in found
+    )
     stuck = [entry["job_id"] for entry in recovery(case, ["stuck"])]
     assert sorted(stuck) == [TEXT.decode(), other.decode()]
 

@@ -28,10 +28,11 @@ class Suspects:
     refs: list[JobRef]
     anchors: dict[_Key, str]
     note: str
+    exact: dict[str | None, bytes]
 
     def anchor(self, finding: Finding) -> str:
         """Id of the section about the finding's job; the empty string where there is none."""
-        return self.anchors.get(_key(finding), "")
+        return self.anchors.get(_key(finding, self.exact), "")
 
 
 def suspects(case: Case, document: Document, shown: int | None) -> Suspects:
@@ -42,14 +43,15 @@ def suspects(case: Case, document: Document, shown: int | None) -> Suspects:
         document: whose findings decide.
         shown: see :func:`jobsleuth.reports.html.render`.
     """
+    exact = _exact(case)
     wanted: dict[_Key, Finding] = {}
     for cause in document.causes:
         for example in cause.examples:
-            wanted.setdefault(_key(example), example)
+            wanted.setdefault(_key(example, exact), example)
     for finding in document.findings:
         if len(wanted) >= JOBS:
             break
-        wanted.setdefault(_key(finding), finding)
+        wanted.setdefault(_key(finding, exact), finding)
     wanted = {key: finding for key, finding in wanted.items() if finding.job_id is not None}
     chosen = list(wanted)[:JOBS]
     known = _known(case, chosen)
@@ -70,17 +72,26 @@ def suspects(case: Case, document: Document, shown: int | None) -> Suspects:
         _section(p, a, shown, named(p.ref.place, p.ref.evidence, p.ref.db))
         for p, a in zip(found, anchors.values(), strict=True)
     ]
-    return Suspects(made, refs, anchors, note)
+    return Suspects(made, refs, anchors, note, exact)
 
 
-def _key(finding: Finding) -> _Key:
-    return (finding.evidence, finding.db, finding.dialect, finding.namespace, finding.queue, finding.job_id)
+def _exact(case: Case) -> dict[str | None, bytes]:
+    """Fingerprint → bytes of the job's id, of findings about ids that are no text."""
+    if not case.has_odd_ids:
+        return {}
+    rows = case.query("select fingerprint, job_id_bytes from findings where job_id_bytes is not null").to_pylist()
+    return {row["fingerprint"]: row["job_id_bytes"] for row in rows}
+
+
+def _key(finding: Finding, exact: dict[str | None, bytes]) -> _Key:
+    place = (finding.evidence, finding.db, finding.dialect, finding.namespace, finding.queue, finding.job_id)
+    return (*place, exact.get(finding.fingerprint))
 
 
 def _known(case: Case, keys: list[_Key]) -> dict[_Key, JobRef]:
     """Those of the jobs that have a row: a finding may speak of an id that no queue knows.
 
-    Of jobs that read the same as text, which a finding does not tell apart, the one whose text is exact.
+    Of jobs that read the same as text, where a finding does not say which it means, the one whose text is exact.
     """
     ids = sorted({str(key[5]) for key in keys})
     rows = case.query(
@@ -91,7 +102,8 @@ def _known(case: Case, keys: list[_Key]) -> dict[_Key, JobRef]:
     ).to_pylist()
     found: dict[tuple[Any, ...], JobRef] = {}
     for row in rows:
-        found.setdefault(tuple(row.values())[:6], JobRef(**row))
+        for exact in {row["job_id_bytes"], None}:
+            found.setdefault((*tuple(row.values())[:6], exact), JobRef(**row))
     return {key: found[key] for key in keys if key in found}
 
 
