@@ -156,3 +156,16 @@ def test_what_a_servers_beat_decides_is_told_by_its_registration(tmp_path: Path)
     case = build(tmp_path / "case", {"workers": rows_of("workers", workers, "asynq")}, [evidence(0)])
     found = run_checks(case, checks=[find_check("CT006"), find_check("LV029")]).findings.to_pylist()
     assert {f["check_id"]: ms(f["heals_at"]) for f in found} == {"CT006": T + 7_000, "LV029": T + 7_000}
+
+
+def test_a_task_of_a_group_may_have_been_aggregated(tmp_path: Path) -> None:
+    """An aggregator adds the task that it made of a group before it deletes the members: where it died in between, both
+    are there. A scheduled task that holds no attempt has not started."""
+    jobs = [
+        {"job_id": state, "state": "unknown", "claimed_state": state, "has_record": True, "record_complete": True}
+        for state in ("aggregating", "scheduled")
+    ]
+    case = build(tmp_path / "case", {"jobs": rows_of("jobs", jobs, "asynq")}, [evidence(0)])
+    found = {f["job_id"]: f for f in run_checks(case, checks=[find_check("MB002")]).findings.to_pylist()}
+    assert {job: f["retry"] for job, f in found.items()} == {"aggregating": "unknown", "scheduled": "safe"}
+    assert found["aggregating"]["retry_why"] == "whether a task was made of its group, and run, is not known"

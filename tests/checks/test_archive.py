@@ -25,9 +25,11 @@ def test_a_full_archive_says_what_became_of_older_failures(
     its own; 0.26.0 deletes them: nothing speaks of them."""
     with analyze([FOLDER / f"archive-{release}.rdb.gz"], tmp_path / "case", AnalyzeOptions()) as case:
         found = [(f["check_id"], f["severity"], f["message"]) for f in case.arrow("findings").to_pylist()]
+        causes = {f["cause"] for f in case.arrow("findings").to_pylist()}
         records = case.query("select count(*)::int n from jobs where has_record").to_pylist()[0]["n"]
     assert records == 9_999 + hidden
     archives = [f for f in found if f[0] == "CT004"]
     assert archives == [("CT004", "warning", f"The archive of queue full holds 9,999 tasks, {told}")]
     assert {f[:2] for f in found if f[0] != "CT004"} == ({("MB002", "warning")} if hidden else set())
     assert len(found) == 1 + hidden
+    assert causes == ({"archive-full:asynq/full"} if hidden else {None})

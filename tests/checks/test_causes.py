@@ -200,6 +200,21 @@ def test_a_paused_queue_explains_parents_that_wait_for_it(tmp_path: Path) -> Non
     assert set(found["queue-paused:bull/kids"]) == {("LV021", None), ("RL009", "p")}
 
 
+def test_a_prefix_set_twice_explains_the_record_that_nothing_names(tmp_path: Path) -> None:
+    """The id under one prefix and its record under the other are one fault; another record in no structure is not."""
+    tables = {
+        "jobs": [
+            {"namespace": "app:bull", "job_id": "1", "has_record": False, "state": "waiting"},
+            {"job_id": "1", "has_record": True, "record_complete": True, "state": "unknown", "key": "bull:q:1"},
+            {"job_id": "2", "has_record": True, "record_complete": True, "state": "unknown", "key": "bull:q:2"},
+        ],
+        "membership": [{"namespace": "app:bull", "job_id": "1", "structure": "wait", "decides_state": True}],
+    }
+    found = explained(made(tmp_path, tables))
+    assert set(found["two-prefixes:q"]) == {("MB013", "1"), ("MB002", "1")}
+    assert ("MB002", "2") in found[None]
+
+
 def test_all_schedules_that_died_with_the_delayed_jobs_are_one_loss(tmp_path: Path) -> None:
     """Two schedules without next job in a queue without delayed jobs; with a delayed job left each stands alone."""
     schedules = [

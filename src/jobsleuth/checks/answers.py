@@ -109,7 +109,7 @@ _KNOWN = f"""
             CASE
                 WHEN r.has_record IS NOT TRUE THEN FALSE
                 WHEN a.dialect = 'asynq' THEN
-                    r.claimed_state IN ('scheduled', 'aggregating')
+                    r.claimed_state = 'scheduled'
                     OR (r.claimed_state = 'pending' AND r.pending_since IS NOT NULL)
                 ELSE r.created_at IS NOT NULL
             END AS fresh
@@ -157,6 +157,8 @@ _ANSWERS = f"""
                 WHEN k.fresh AND k.dialect = 'asynq' THEN
                     'its record says ' || k.claimed_state || ' and holds no attempt, failure or end'
                 WHEN k.fresh THEN 'its record holds no start time, and its counters of attempts are zero'
+                WHEN k.claimed_state = 'aggregating' AND k.has_record
+                    THEN 'whether a task was made of its group, and run, is not known'
                 WHEN k.has_record IS NOT TRUE THEN 'its record is gone, and no event says whether it was started'
                 ELSE 'its record does not say whether it was started'
             END AS retry_why

@@ -32,6 +32,7 @@ class CauseRule:
         least: findings within one reach that make it a cause.
         alone: whether it says more than the check does where only findings of one check are left.
         condition: SQL on a sign, see :mod:`.grouping`.
+        explained: SQL on what it may explain, of `suspects`.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class CauseRule:
     least: int = 1
     alone: bool = False
     condition: str = "TRUE"
+    explained: str = "TRUE"
 
 
 def _ids(text: str) -> frozenset[str]:
@@ -221,6 +223,15 @@ RULES: tuple[CauseRule, ...] = (
         signs=_ids("CT001"),
         explains=_ids("MB003 MB004 CN005 CN009 ST002"),
         basis="inferred",
+    ),
+    CauseRule(
+        kind="archive-full",
+        title="A queue's archive took more failures than it holds: those pushed out are left where nothing shows them",
+        to_do="Save what you need of them, then delete them; find out why so many tasks fail for good.",
+        reach="queue",
+        signs=_ids("CT004"),
+        explains=_ids("MB002"),
+        explained="claimed = 'archived'",
     ),
     CauseRule(
         kind="structure-replaced",

@@ -58,6 +58,7 @@ _THIN = """
             WHEN check_id = 'SM004' THEN
                 namespace::VARCHAR || '/' || queue::VARCHAR || '/' || (details::JSON ->> '$.worker_id')
         END AS process,
+        CASE WHEN check_id = 'MB002' THEN details::JSON ->> '$.claimed_state' END AS claimed,
         FALSE AS alive, NULL::VARCHAR AS cause
     FROM given_findings
 """
@@ -163,7 +164,9 @@ def _statements(rule: CauseRule, explains: Iterable[str]) -> Iterable[str]:
     columns = _REACH[rule.reach]
     known = " AND ".join(f"a.{c} IS NOT NULL" for c in columns)
     same = " AND ".join(f"f.{c} = suspects.{c}" for c in columns)
-    members = f"suspects.check_id IN {_listed({*rule.signs, *explains})}"
+    members = f"suspects.check_id IN {_listed(rule.signs)}"
+    if explains:
+        members += f" OR suspects.check_id IN {_listed(explains)} AND {rule.explained}"
     if rule.explains_idle:
         members += f" OR suspects.check_id IN {_listed(rule.explains_idle)} AND NOT suspects.alive"
     yield f"""

@@ -61,7 +61,8 @@ class IdInTwoStructures(Check):
             string_agg(DISTINCT structure, ', ' ORDER BY structure) AS structures,
             string_agg(DISTINCT key, ', ' ORDER BY key) AS keys,
             CASE
-                WHEN dialect IN ('lists', 'layouts') AND job_id SIMILAR TO 'sha256:[0-9a-f]{16}(#[0-9]+)?'
+                WHEN dialect IN ('lists', 'layouts')
+                    AND job_id SIMILAR TO 'sha256:(redacted-)?[0-9a-f]{16}(#[0-9]+)?'
                     THEN 'possible'
                 ELSE 'certain'
             END AS certainty,
