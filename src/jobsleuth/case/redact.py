@@ -2,7 +2,8 @@
 
 Whole values go where a column holds what an application wrote (payload, result, error, log, …). In every other text
 only the parts that look like an e-mail address or a secret go: names and ids stay readable, and since one part gives
-one digest wherever it stands, ids still lead from table to table.
+one digest wherever it stands, ids still lead from table to table. Ids that are digests of a job's bytes go as well:
+they have no key, so that a guess at the bytes could be tried.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ _SECRET = re.compile(
       | " (?:(?:bearer|basic)\s+)? (?P<quoted> (?: [^"\\] | \\. )+ )
       | ' (?:(?:bearer|basic)\s+)? (?P<single> [^']+ )
       | (?:(?:bearer|basic)\s+)? (?P<assigned> [^\s"',;&}\\]+ ) )
+  | \b sha256: (?P<item> [0-9a-f]{16} ) (?! [0-9a-f] )
   | (?P<run> [A-Za-z0-9+/_=-]{16,} )
     """.replace("{called}", _CALLED),
     re.VERBOSE | re.IGNORECASE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 import jobsleuth
+from jobsleuth.case import Redactor
 from jobsleuth.dialects import Described, Options
 from jobsleuth.dialects.layouts.file import load_layouts
 from jobsleuth.dialects.lists import DIALECT
@@ -332,3 +334,24 @@ def test_keyspace_without_lists_is_not_looked_at() -> None:
     claims = DIALECT.claim(keyspace, ~keyspace.live, Options())
     assert not claims.queues and list(DIALECT.tables(keyspace, claims, Options())) == []
     assert Described().lists is None
+
+
+def test_redacted_ids_give_no_payload_away(tmp_path: Path) -> None:
+    """The id of an item without one is a digest of its bytes: redacted it is keyed, the same in every table, and what
+    is said of it stays the same."""
+    rdb = Writer(tmp_path / "evidence.rdb")
+    rdb.put(b"queue:q", [b"call +49 30 123456", b"call +49 30 123456", b"other"])
+    rdb.put(b"queue:q:processing", [b"call +49 30 123456"])
+    rdb.read()
+    options = jobsleuth.AnalyzeOptions(redactor=Redactor(b"k" * 16))
+    case = jobsleuth.analyze(rdb.path, tmp_path / "c", options)
+    given_away = hashlib.sha256(b"call +49 30 123456").hexdigest()[:16].encode()
+    assert not [file for file in (tmp_path / "c").rglob("*") if file.is_file() and given_away in file.read_bytes()]
+    rows = case.query("select job_id from jobs").to_pylist()
+    assert all(re.fullmatch(r"sha256:redacted-[0-9a-f]{16}(#2)?", row["job_id"]) for row in rows) and len(rows) == 3
+    lost = case.query("select 1 from membership anti join jobs using (queue, job_id)")
+    assert lost.num_rows == 0
+    found = case.query("select check_id, certainty, job_id from findings where check_id = 'MB003'").to_pylist()
+    assert [(r["check_id"], r["certainty"], r["job_id"] in {row["job_id"] for row in rows}) for r in found] == [
+        ("MB003", "possible", True)
+    ]
