@@ -95,7 +95,7 @@ class Structure:
     """A key that holds ids or whole jobs.
 
     Attributes:
-        name: what `membership` calls it.
+        name: what `keys` calls it.
         state: what being in it means, one of :data:`STATES`; None: nothing (a set of ids seen before).
         type: list, zset or set.
         pattern: its keys.
@@ -113,6 +113,12 @@ class Structure:
     line: int = 0
     unit_line: int = 0
     late: bool = False
+
+    @property
+    def place(self) -> str:
+        """What `membership` calls it, and checks know it by: its state, whatever its name is. What they know of a
+        structure called `active` holds for libraries with stalled checks or leases."""
+        return ("processing" if self.state == "active" else self.state) or self.name
 
 
 @dataclass(frozen=True)

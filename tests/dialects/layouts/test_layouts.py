@@ -305,3 +305,22 @@ def test_records_are_kept_where_every_list_is_drained(tmp_path: Path) -> None:
     ]
     lost = case.query("select job_id from findings where check_id = 'MB002' order by 1").to_pylist()
     assert [row["job_id"] for row in lost] == ["2", "3", "4"]
+
+
+def test_checks_know_structures_by_their_state(tmp_path: Path) -> None:
+    """Whatever a structure is called: what is overdue in it, and what is stranded in it, is found."""
+    due = GOOD.replace("x:{queue}", "x:{queue}:due").replace('"list"', '"zset"').replace("waiting", "delayed")
+    taken = GOOD.split("\n", 2)[2].replace("x:{queue}", "x:{queue}:taken").replace("waiting", "processing")
+    fields = '[layout.fields]\ncreated_at = { field = "at", unit = "s" }\n'
+    file = tmp_path / "l.toml"
+    file.write_text(due + 'score = "s"\nname = "later"\n' + taken + 'name = "busy"\n' + fields, encoding="utf-8")
+    rdb = Writer(tmp_path / "evidence.rdb")
+    hour_ago = rdb.now_ms // 1000 - 3600
+    rdb.put(b"x:q:due", {b'{"id": "a"}': float(hour_ago)})
+    rdb.put(b"x:q:taken", [b'{"id": "b", "at": %d}' % hour_ago])
+    rdb.read()
+    case = jobsleuth.analyze(rdb.path, tmp_path / "c", jobsleuth.AnalyzeOptions(described=load_layouts(file)))
+    found = case.query("select check_id, job_id from findings where job_id is not null order by 1").to_pylist()
+    assert [tuple(row.values()) for row in found] == [("LV004", "a"), ("PL001", "b")]
+    roles = case.query("select role, key from keys order by key").to_pylist()
+    assert [tuple(row.values()) for row in roles] == [("later", "x:q:due"), ("busy", "x:q:taken")]

@@ -143,7 +143,7 @@ class Tables:
                 known[3] += 1
             yield {
                 "queue_number": queue,
-                "structure": structure.name,
+                "structure": structure.place,
                 "kind": structure.type,
                 "position": None if structure.type == "set" else position,
                 "job_id": job_id,

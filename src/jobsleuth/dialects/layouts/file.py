@@ -157,7 +157,6 @@ class _Reader:
         unit = self._word(entry, "score", place, tuple(UNITS)) if "score" in entry else None
         if unit is not None and type_ != "zset":
             raise self._wrong(f"a {type_} has no scores", (*place, "score"), "only a zset has")
-        # What checks know of a structure called `active` holds for libraries with stalled checks or leases.
         name = ("processing" if state == "active" else state) or "seen"
         if "name" in entry:
             name = self._text(entry, "name", place)
