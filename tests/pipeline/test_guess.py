@@ -107,6 +107,14 @@ SHAPES: dict[str, dict[bytes, Any]] = {
         b"q:job:2": {b"type": b"mail"},
         b"q:ids": b"2",
     },
+    "arq": {
+        b"arq:queue": {
+            b"51e1feccd764404bbc682493b6b0603f": NOW * 1000.0,
+            b"5a5521759ad7409b859373a46e562865": NOW * 1000.0,
+        },
+        b"arq:job:51e1feccd764404bbc682493b6b0603f": b"\x80\x04\x95",
+        b"arq:job:5a5521759ad7409b859373a46e562865": b"\x80\x04\x95",
+    },
     "braces and ids with colons": {
         b"{app}:wait": [b"a:1", b"a:2"],
         b"{app}:job:{a:1}": {b"k": b"v"},
@@ -326,3 +334,11 @@ def test_of_more_keys_than_are_looked_into(tmp_path: Path) -> None:
     assert structures(found) == [(None, [("shop:{queue}:wait", "list", "waiting")])]
     assert tomllib.loads(found[0].layout or "")["layout"][0]["record"] == {"key": "shop:job:{id}", "type": "hash"}
     require_pasted_takes_its_keys(evidence, found)
+
+
+def test_records_that_are_no_json(tmp_path: Path) -> None:
+    """Ids that nobody counts up name the pickled jobs of arq."""
+    (found,) = guess(dump(tmp_path, SHAPES["arq"]), Described(), READING)
+    layout = tomllib.loads(found.layout or "")["layout"][0]
+    assert layout["record"] == {"key": "arq:job:{id}", "type": "json"}
+    assert layout["structure"] == [{"key": "arq:queue", "type": "zset", "state": "waiting", "score": "ms"}]

@@ -232,15 +232,15 @@ class _Collections:
         for one in looked:
             for member in one.members:
                 for link, row in found.get(member, ()):
-                    if link in unread:
-                        continue
+                    if link in unread and member.isdigit():
+                        continue  # numbers are in the names of much that is no record
                     one.key.links[link] += 1
                     one.key.records.setdefault(link, []).append(row)
                     if b":" in member:
                         one.key.colons.add(link)
 
     def _unreadable(self, found: dict[bytes, list[tuple[Link, int]]]) -> set[Link]:
-        """Links to strings that are no records: the first of each kind hold no JSON object."""
+        """Links to strings that need not be records: the first of each kind hold no JSON object."""
         rows: dict[Link, list[int]] = {}
         for some in found.values():
             for link, row in some:
