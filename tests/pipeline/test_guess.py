@@ -237,14 +237,23 @@ def test_of_names_drawn_by_lot(seed: int, tmp_path: Path) -> None:
     require_pasted_takes_its_keys(evidence, guess(evidence, Described(), READING))
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["lists/plain-7.0.15", "bullmq/v6-hostile", "bullmq/v5-names", "asynq/leftovers-0.26.0", "streams/groups-7.0.15"],
-)
-def test_of_real_dumps(name: str) -> None:
+DUMPS = sorted({*sorted(FIXTURES.glob("*/*/evidence.rdb"))[::5], *FIXTURES.glob("[ls]*/*/evidence.rdb")})
+
+
+@pytest.mark.parametrize("evidence", DUMPS, ids=lambda path: f"{path.parts[-3]}/{path.parts[-2]}")
+def test_of_real_dumps(evidence: Path) -> None:
     """Dumps of real servers, with keys of libraries in them that no pattern may take."""
-    evidence = FIXTURES / name / "evidence.rdb"
     require_pasted_takes_its_keys(evidence, guess(evidence, Described(), READING))
+
+
+@pytest.mark.filterwarnings("error")
+def test_scores_that_are_no_times(tmp_path: Path) -> None:
+    """The largest numbers there are, and infinite ones: no unit, and no word of them on the screen."""
+    scores = {b"a": float("inf"), b"b": 1.7e308, b"c": float("-inf")}
+    evidence = dump(tmp_path, {b"app:delayed": scores, b"app:wait": [record(1)]})
+    found = guess(evidence, Described(), READING)
+    assert structures(found) == [("app", [("app:delayed", "zset", "delayed"), ("app:wait", "list", "waiting")])]
+    require_pasted_takes_its_keys(evidence, found)
 
 
 def structures(found: list[Guess]) -> list[tuple[str | None, list[tuple[str, str, str | None]]]]:

@@ -187,7 +187,8 @@ class _Collections:
             scores = batch.column("score").fill_null(np.nan).to_numpy(zero_copy_only=False)
             at = np.searchsorted(rows, row)
             for nth, unit in enumerate(_SCORES, 1):
-                ms = scores * UNITS[unit]
+                with np.errstate(over="ignore"):  # infinite is no time either
+                    ms = scores * UNITS[unit]
                 np.add.at(scored[:, nth], at[(ms >= YEAR_2000_MS) & (ms < YEAR_2100_MS)], 1)
             np.add.at(scored[:, 0], at[~np.isnan(scores)], 1)
             starts = np.flatnonzero(np.diff(row, prepend=-1))
