@@ -40,9 +40,13 @@ def find_check(id_or_name: str) -> type[Check]:
             return check
     shown = safetext.terminal(id_or_name, 40)
     labels = [label for check in _found() for label in (check.id, check.name)]
-    near = get_close_matches(id_or_name.upper(), labels, 1) or get_close_matches(id_or_name.lower(), labels, 1)
-    otherwise = "jobsleuth explain lists them all; --checks FILE adds your own"
-    raise CheckError(f"there is no check {shown}", hint=f"did you mean {near[0]}?" if near else otherwise)
+    near = get_close_matches(id_or_name.upper(), labels, 1, 0.7) or get_close_matches(id_or_name.lower(), labels, 1)
+    if re.fullmatch("[A-Za-z]{2}[0-9]{3}", id_or_name) and id_or_name[:2].upper() not in FAMILIES:
+        near = []  # an own check's id, more likely than a slip
+    meant = f"did you mean {near[0]}? " if near else ""
+    raise CheckError(
+        f"there is no check {shown}", hint=f"{meant}jobsleuth explain lists them all; --checks FILE adds your own"
+    )
 
 
 @cache
