@@ -15,6 +15,40 @@ pub(crate) fn bytes(out: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
+/// The same for a value of any size: `piece` gets the buffer whenever [`PIECE`] more bytes of the value are in it.
+pub(crate) fn large<E>(
+    out: &mut Vec<u8>,
+    value: &[u8],
+    mut piece: impl FnMut(&mut Vec<u8>) -> Result<(), E>,
+) -> Result<(), E> {
+    let Ok(text) = simdutf8::basic::from_utf8(value) else {
+        out.extend_from_slice(b"{\"b64\":\"");
+        for part in value.chunks(PIECE) {
+            base64(out, part);
+            piece(out)?;
+        }
+        out.extend_from_slice(b"\"}");
+        return Ok(());
+    };
+    out.push(b'"');
+    let mut rest = text;
+    while !rest.is_empty() {
+        let mut end = rest.len().min(PIECE);
+        while !rest.is_char_boundary(end) {
+            end -= 1;
+        }
+        let (part, after) = rest.split_at(end);
+        escaped(out, part);
+        rest = after;
+        piece(out)?;
+    }
+    out.push(b'"');
+    Ok(())
+}
+
+/// Bytes of a large value at a time; whole groups of base64.
+pub(crate) const PIECE: usize = 192 << 10;
+
 fn base64(out: &mut Vec<u8>, value: &[u8]) {
     // In whole groups of three bytes, so that no padding stands but at the end.
     let mut chunk = [0; 4096];
@@ -28,9 +62,15 @@ fn base64(out: &mut Vec<u8>, value: &[u8]) {
 /// A string. Besides what JSON demands, all is escaped that a terminal could take for a command or that turns the
 /// direction of writing, so that the file can be looked at safely.
 pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
-    let mut rest = text.as_bytes();
-    out.reserve(rest.len() + rest.len() / 8 + 16);
+    out.reserve(text.len() + text.len() / 8 + 16);
     out.push(b'"');
+    escaped(out, text);
+    out.push(b'"');
+}
+
+#[inline]
+fn escaped(out: &mut Vec<u8>, text: &str) {
+    let mut rest = text.as_bytes();
     while let Some((chunk, tail)) = rest.split_first_chunk::<STEP>() {
         let clean = clean_prefix(*chunk);
         // Eight bytes are stored at once, and those taken back that are not clean.
@@ -57,7 +97,6 @@ pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
             rest = tail;
         }
     }
-    out.push(b'"');
 }
 
 #[inline]
@@ -146,6 +185,31 @@ mod tests {
         assert_eq!(of("日本語😀".as_bytes()), "\"日本語😀\"");
         for n in 0..40 {
             assert_eq!(of(&[&vec![b'x'; n][..], b"\n"].concat()), format!("\"{}\\n\"", "x".repeat(n)));
+        }
+    }
+
+    /// A value in pieces is the same text, wherever a piece ends within a character or a group of base64, and no more
+    /// than one piece, six times as long when escaped, is in memory.
+    #[test]
+    fn in_pieces() {
+        use super::PIECE;
+        for value in [
+            "\0".repeat(3 * PIECE).into_bytes(),
+            ["x".repeat(PIECE - 1).as_str(), &"\u{9b}\u{202e}😀".repeat(PIECE)].concat().into_bytes(),
+            vec![0xff; 2 * PIECE + 1],
+            vec![0xff; PIECE],
+            vec![b'x'; PIECE],
+            Vec::new(),
+        ] {
+            let (mut out, mut whole) = (Vec::new(), Vec::new());
+            super::large(&mut out, &value, |part| {
+                assert!(part.len() <= 6 * PIECE + 8);
+                whole.append(part);
+                Ok::<(), ()>(())
+            })
+            .unwrap();
+            whole.append(&mut out);
+            assert_eq!(String::from_utf8(whole).unwrap(), of(&value));
         }
     }
 

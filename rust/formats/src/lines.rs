@@ -108,8 +108,18 @@ impl<O: Outlet> Lines<O> {
         self.buffer.extend_from_slice(text.as_bytes());
     }
 
-    fn bytes_value(&mut self, value: &[u8]) {
-        json::bytes(&mut self.buffer, value);
+    /// A byte string; a large one leaves in pieces, since escapes may make six times as much of it.
+    #[inline]
+    fn bytes_value(&mut self, value: &[u8]) -> Result<()> {
+        if value.len() <= json::PIECE {
+            json::bytes(&mut self.buffer, value);
+            return Ok(());
+        }
+        let (line, outlet) = (&mut self.line, &mut self.outlet);
+        json::large(&mut self.buffer, value, |piece| {
+            *line = None;
+            outlet.send(piece)
+        })
     }
 
     /// The comma between elements.
@@ -173,11 +183,11 @@ impl<O: Outlet> Lines<O> {
     }
 
     /// A line up to its value.
-    pub fn open(&mut self, entry: &KeyEntry<'_>) {
+    pub fn open(&mut self, entry: &KeyEntry<'_>) -> Result<()> {
         self.line = Some(self.buffer.len());
         self.field("{\"db\":", Some(entry.db));
         self.raw(",\"key\":");
-        self.bytes_value(entry.key);
+        self.bytes_value(entry.key)?;
         self.raw(",\"type\":\"");
         self.raw(entry.kind.as_str());
         self.field("\",\"expire_at_ms\":", entry.expire_at_ms);
@@ -205,6 +215,7 @@ impl<O: Outlet> Lines<O> {
             self.raw("]");
         }
         self.open_value(entry.kind);
+        Ok(())
     }
 
     fn open_value(&mut self, kind: Kind) {
@@ -261,13 +272,12 @@ impl<O: Outlet> Lines<O> {
 
 impl<O: Outlet> Visitor for Lines<O> {
     fn string(&mut self, value: &[u8]) -> Result<()> {
-        self.bytes_value(value);
-        Ok(())
+        self.bytes_value(value)
     }
 
     fn list_item(&mut self, value: &[u8]) -> Result<()> {
         self.next();
-        self.bytes_value(value);
+        self.bytes_value(value)?;
         self.flush_if_full()
     }
 
@@ -278,7 +288,7 @@ impl<O: Outlet> Visitor for Lines<O> {
     fn zset_member(&mut self, member: &[u8], score: f64) -> Result<()> {
         self.next();
         self.raw("[");
-        self.bytes_value(member);
+        self.bytes_value(member)?;
         self.raw(",\"");
         self.raw(&g17(score));
         self.raw("\"]");
@@ -288,9 +298,9 @@ impl<O: Outlet> Visitor for Lines<O> {
     fn hash_field(&mut self, field: &[u8], value: &[u8], expire_at_ms: Option<i64>) -> Result<()> {
         self.next();
         self.raw("[");
-        self.bytes_value(field);
+        self.bytes_value(field)?;
         self.raw(",");
-        self.bytes_value(value);
+        self.bytes_value(value)?;
         if expire_at_ms.is_some() || self.path.is_some() {
             self.field(",", expire_at_ms);
         }
@@ -345,7 +355,7 @@ impl<O: Outlet> Visitor for Lines<O> {
     fn stream_group(&mut self, group: &StreamGroup<'_>) -> Result<()> {
         self.next();
         self.raw("{\"name\":");
-        self.bytes_value(group.name);
+        self.bytes_value(group.name)?;
         self.raw(",\"last_id\":");
         self.id(group.last_id);
         self.field(",\"entries_read\":", group.entries_read);
@@ -361,7 +371,7 @@ impl<O: Outlet> Visitor for Lines<O> {
         self.id(pending.id);
         self.raw(",");
         match pending.consumer {
-            Some(name) => self.bytes_value(name),
+            Some(name) => self.bytes_value(name)?,
             None => self.raw("null"),
         }
         self.field(",", Some(pending.delivery_time_ms));
@@ -378,7 +388,7 @@ impl<O: Outlet> Visitor for Lines<O> {
         }
         self.next();
         self.raw("[");
-        self.bytes_value(consumer.name);
+        self.bytes_value(consumer.name)?;
         self.field(",", Some(consumer.seen_ms));
         self.field(",", consumer.active_ms);
         self.raw("]");
@@ -396,9 +406,9 @@ impl<O: Outlet> Visitor for Lines<O> {
         self.enter_produced();
         self.next();
         self.raw("[");
-        self.bytes_value(producer);
+        self.bytes_value(producer)?;
         self.raw(",");
-        self.bytes_value(item);
+        self.bytes_value(item)?;
         self.raw(",");
         self.id(id);
         self.raw("]");
@@ -425,7 +435,7 @@ impl<O: Outlet> Visitor for Lines<O> {
         self.next();
         self.field("[", Some(index));
         self.raw(",");
-        self.bytes_value(value);
+        self.bytes_value(value)?;
         self.raw("]");
         self.flush_if_full()
     }
@@ -439,10 +449,10 @@ impl<O: Outlet> Visitor for Lines<O> {
     fn vectorset_element(&mut self, name: &[u8], attributes: Option<&[u8]>, _vector: &[u8]) -> Result<()> {
         self.next();
         self.raw("[");
-        self.bytes_value(name);
+        self.bytes_value(name)?;
         self.raw(",");
         match attributes {
-            Some(attributes) => self.bytes_value(attributes),
+            Some(attributes) => self.bytes_value(attributes)?,
             None => self.raw("null"),
         }
         self.raw("]");

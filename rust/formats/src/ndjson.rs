@@ -140,7 +140,7 @@ impl<P: Positioned + ?Sized> Job<'_, P> {
         while walker.offset() < span.to {
             let Some(Item::Key(entry)) = walker.next_undecoded()? else { continue };
             let kind = entry.kind;
-            lines.open(&entry);
+            lines.open(&entry)?;
             if let Err(error) = walker.decode_value(lines) {
                 lines.abandon();
                 return Err(error);
