@@ -59,6 +59,8 @@ def _lines(found: LayoutTest) -> Iterator[Line]:
         if fact.without_record:
             ids = number(fact.without_record, "id has", "ids have")
             yield ((f"  {ids} no record", "warning"),)
+        if lone := fact.states.get("unknown"):
+            yield ((f"  {number(lone, 'job is', 'jobs are')} in no structure: is one not described?", "warning"),)
         for line, what in fact.unread:
             yield ((f"  line {line}  {what}", "warning"),)
         for pattern in fact.patterns:

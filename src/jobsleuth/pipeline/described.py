@@ -124,7 +124,11 @@ def _facts(
     states: list[dict[str, int]] = [{} for _ in claims.layouts]
     lost = [0] * len(claims.layouts)
     number = {(q.db, from_bytes(q.namespace), from_bytes(q.queue)): n for n, q in enumerate(claims.queues)}
+    queues = [0] * len(claims.layouts)
     for table, rows in tables.rows() if claims.queues else ():
+        if table == "queues":
+            for row in rows.select(["db", "namespace", "queue"]).to_pylist():
+                queues[claims.layout_of[number[row["db"], row["namespace"], row["queue"]]]] += 1
         if table != "jobs":
             continue
         for row in rows.select(["db", "namespace", "queue", "state", "has_record"]).to_pylist():
@@ -139,7 +143,7 @@ def _facts(
             form.name,
             form.line,
             _patterns(keyspace, claims, show, free, nth, form),
-            claims.layout_of.count(nth),
+            queues[nth],
             states[nth],
             lost[nth],
             tuple((line, what) for layout, line, what, _ in unread if layout == nth),

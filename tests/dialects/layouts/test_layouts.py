@@ -324,3 +324,24 @@ def test_checks_know_structures_by_their_state(tmp_path: Path) -> None:
     assert [tuple(row.values()) for row in found] == [("LV004", "a"), ("PL001", "b")]
     roles = case.query("select role, key from keys order by key").to_pylist()
     assert [tuple(row.values()) for row in roles] == [("later", "x:q:due"), ("busy", "x:q:taken")]
+
+
+def test_records_that_nothing_names_are_of_no_queue_in_particular(tmp_path: Path) -> None:
+    """With several queues such a record is of none of them: it is told under the layout's name, and a queue of that
+    name is there for it only."""
+    file = tmp_path / "l.toml"
+    record = '[layout.record]\nkey = "x:job:{id}"\ntype = "hash"\n'
+    file.write_text(GOOD.replace("[[layout.structure]]", record + "[[layout.structure]]"), encoding="utf-8")
+    options = jobsleuth.AnalyzeOptions(described=load_layouts(file))
+    for name, ids in (("without", (1, 2)), ("with", (1, 2, 3))):
+        rdb = Writer(tmp_path / f"{name}.rdb")
+        rdb.put(b"x:mails", [b"1"])
+        rdb.put(b"x:news", [b"2"])
+        for number in ids:
+            rdb.put(b"x:job:%d" % number, {b"a": b"1"})
+        rdb.read()
+        case = jobsleuth.analyze(rdb.path, tmp_path / name, options)
+        queues = [row["queue"] for row in case.query("select queue from queues order by 1").to_pylist()]
+        assert queues == (["mails", "news"] if name == "without" else ["mails", "news", "x"])
+    rows = case.query("select queue, job_id from jobs order by 2").to_pylist()
+    assert [tuple(row.values()) for row in rows] == [("mails", "1"), ("news", "2"), ("x", "3")]

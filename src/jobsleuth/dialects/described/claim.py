@@ -41,6 +41,9 @@ class DescribedClaims(Claims):
         records: per layout, the keys of its records.
         locks: per layout, its locks.
         twice: key row → patterns that fit it besides the one that took it.
+        rest: layout (number) and database → the queue of records that neither a structure nor their key gives one: the
+            only queue there is, else one that is called as the layout.
+        made_up: queues that are there for those only.
     """
 
     layouts: Sequence[Layout] = ()
@@ -49,6 +52,8 @@ class DescribedClaims(Claims):
     records: dict[int, Match] = field(default_factory=dict)
     locks: dict[int, Match] = field(default_factory=dict)
     twice: dict[int, list[str]] = field(default_factory=dict)
+    rest: dict[tuple[int, int], int] = field(default_factory=dict)
+    made_up: set[int] = field(default_factory=set)
 
 
 class Finder:
@@ -105,13 +110,20 @@ def claim(dialect: str, keyspace: Keyspace, free: npt.NDArray[np.bool_], layouts
     known: dict[tuple[int, int, bytes, bytes], int] = {}
     owner: dict[tuple[int, bytes, bytes], int] = {}
 
-    def queue(layout: int, row: int, parts: dict[str, list[bytes]], nth: int, make: bool) -> int:
+    def named(layout: int, row: int, parts: dict[str, list[bytes]], nth: int) -> tuple[int, int, bytes, bytes]:
         form = layouts[layout]
         name = parts["queue"][nth] if "queue" in parts else (form.queue or form.name).encode()
         namespace = parts["namespace"][nth] if "namespace" in parts else form.namespace.encode()
         if form.place is not None:
             namespace, name = form.place(namespace, name)
-        place = (layout, db[row].as_py(), namespace, name)
+        return layout, db[row].as_py(), namespace, name
+
+    def is_free(layout: int, row: int, parts: dict[str, list[bytes]], nth: int) -> bool:
+        return owner.get(named(layout, row, parts, nth)[1:], layout) == layout
+
+    def queue(layout: int, row: int, parts: dict[str, list[bytes]], nth: int, make: bool) -> int:
+        place = named(layout, row, parts, nth)
+        _, _, namespace, name = place
         if place not in known and make:
             _require_own_name(dialect, layouts, layout, owner.setdefault(place[1:], layout), namespace, name)
             known[place] = len(claims.queues)
@@ -143,12 +155,22 @@ def claim(dialect: str, keyspace: Keyspace, free: npt.NDArray[np.bool_], layouts
     for number, form in enumerate(layouts):
         find(number, form, late=True)
     for number, match in claims.records.items():
-        # Redis keeps no empty list: where all work is taken, records are all there is of the queue.
-        made = {claims.queues[n].db for n, layout in enumerate(claims.layout_of) if layout == number}
+        queues: dict[int, list[int]] = {}
+        for n, ref in enumerate(claims.queues):
+            if claims.layout_of[n] == number:
+                queues.setdefault(ref.db, []).append(n)
         for nth, row in enumerate(match.rows.tolist()):
-            if db[row].as_py() not in made:
-                made.add(db[row].as_py())
-                queue(number, row, match.parts, nth, True)
+            where = db[row].as_py()
+            if (number, where) in claims.rest:
+                continue
+            # Redis keeps no empty list: where all work is taken, records are all there is of the queue.
+            some = queues.get(where, [])
+            if len(some) != 1 and is_free(number, row, match.parts, nth):
+                before = len(claims.queues)
+                claims.rest[number, where] = queue(number, row, match.parts, nth, True)
+                claims.made_up |= set(range(before, len(claims.queues)))
+            elif some:
+                claims.rest[number, where] = some[0]
     return claims
 
 

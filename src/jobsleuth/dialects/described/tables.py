@@ -209,9 +209,9 @@ class Tables:
                 yield self._job(place, layout, record, whole, keys[row])
 
     def _fallback(self, number: int, db: int) -> list[int]:
-        """The layout's first queue in the database: records that nothing names must not be dropped."""
-        every = enumerate(zip(self._claims.layout_of, self._claims.queues, strict=True))
-        return [n for n, (layout, queue) in every if layout == number and queue.db == db][:1]
+        """Where records are that nothing names: they must not be dropped."""
+        found = self._claims.rest.get((number, db))
+        return [] if found is None else [found]
 
     def _read(self, layout: Layout, rows: Rows) -> Iterator[tuple[int, dict[str, Any] | None, bytes | None]]:
         if not len(rows):
@@ -348,7 +348,7 @@ class Tables:
         claims = self._claims
         number = np.arange(len(claims.queues))
         layouts = [claims.layouts[n] for n in claims.layout_of]
-        return pa.table(
+        every = pa.table(
             {
                 **self._places.columns(number),
                 "layout": pa.array([form.name for form in layouts], _S),
@@ -368,6 +368,9 @@ class Tables:
                 "last_activity_at": pa.array(self._latest, _I).cast(MS),
             }
         )
+        # What was made for records that nothing names is no queue where there are none.
+        kept = [n for n, counts in enumerate(self._counts) if counts or n not in claims.made_up]
+        return every.take(pa.array(kept, _I))
 
     def _pieces(
         self, table: str, schema: dict[str, Any], rows: Iterator[dict[str, Any]]
