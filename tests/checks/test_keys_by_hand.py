@@ -190,7 +190,7 @@ def test_faults_of_bullmq_that_nothing_else_shows(redis_server: RedisServer, tmp
         "MB008": "bull:ranked:priority with 1 ids is left over from BullMQ 3 or older",
         "MB010": "Queue flags is paused for Bull, by its key meta-paused, and not for BullMQ",
         "RL005": "Job 2 of queue kids is a child of P in flows, which waits, but not for this child",
-        "RL007": "Queue flows has 1 parent with results of 1 removed child job(s), for example P",
+        "RL007": "Queue flows has 1 parent with results of 1 removed child job, for example P",
         "ST003": "Job 1 of queue ended is completed, but was to fail at its next start: child failed",
     }
     assert {check: told.get(check) for check in expected} == {check: {text} for check, text in expected.items()}

@@ -80,11 +80,10 @@ class DependencyWithoutChild(Check):
         )
         SELECT b.*,
             CASE WHEN w.job_id IS NULL THEN 'warning' ELSE 'error' END AS severity,
-            count_text(b.missing, 'child') AS _count,
-            CASE WHEN b.missing = 1 THEN 'that does not exist' ELSE 'that do not exist' END AS _what,
+            count_text(b.missing, 'child job') AS _kids,
             array_to_string(b.children, ', ') AS _children,
             CASE WHEN w.job_id IS NULL THEN 'lists' ELSE 'waits for' END AS _verb
         FROM broken AS b
         LEFT JOIN waiting AS w USING (dialect, namespace, queue, job_id, evidence, db)
     """
-    message = "Parent {job_id} of queue {queue} {_verb} {missing} child job(s) without a record: {_children}"
+    message = "Parent {job_id} of queue {queue} {_verb} {_kids} without a record: {_children}"

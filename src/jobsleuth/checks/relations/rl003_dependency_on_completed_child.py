@@ -58,7 +58,7 @@ class DependencyOnCompletedChild(Check):
         )
         SELECT l.dialect, l.target_namespace AS namespace, l.target_queue AS queue, l.target_id AS job_id,
             min(l.key) AS key, l.evidence, l.db,
-            count(*) AS completed,
+            count(*) AS completed, count_text(count(*), 'child job') AS _kids,
             list_sort(list(l.queue || ':' || l.job_id))[:5] AS children,
             array_to_string(list_sort(list(l.queue || ':' || l.job_id))[:5], ', ') AS _children
         FROM links AS l
@@ -66,5 +66,5 @@ class DependencyOnCompletedChild(Check):
         GROUP BY l.dialect, l.target_namespace, l.target_queue, l.target_id, l.evidence, l.db
     """
     message = (
-        "Parent {job_id} of queue {queue} waits for {completed} child job(s) that have already completed: {_children}"
+        "Parent {job_id} of queue {queue} waits for {_kids} already completed: {_children}"
     )

@@ -57,9 +57,10 @@ class ResultOfMissingChild(Check):
         )
         SELECT l.dialect, l.target_namespace AS namespace, l.target_queue AS queue, l.evidence, l.db,
             count(*) AS entries, count(DISTINCT l.target_id) AS parents, min(l.target_id) AS example,
+            count_text(count(*), 'removed child job') AS _kids,
             count_text(count(DISTINCT l.target_id), 'parent') AS _parents
         FROM links AS l
         ANTI JOIN recorded AS r USING (dialect, namespace, queue, job_id, evidence, db)
         GROUP BY l.dialect, l.target_namespace, l.target_queue, l.evidence, l.db
     """
-    message = "Queue {queue} has {_parents} with results of {entries} removed child job(s), for example {example}"
+    message = "Queue {queue} has {_parents} with results of {_kids}, for example {example}"

@@ -67,7 +67,7 @@ class BlockedByFailedChild(Check):
         )
         SELECT l.dialect, l.target_namespace AS namespace, l.target_queue AS queue, l.target_id AS job_id, l.evidence,
             l.db,
-            count(*) AS failed,
+            count(*) AS failed, count_text(count(*), 'failed child job') AS _kids,
             list_sort(list(l.queue || ':' || l.job_id))[:5] AS children,
             min(f.due_at) AS since_from, min(f.due_at) AS since_to,
             'when the first of these children failed' AS since_why, 'derived' AS since_basis,
@@ -77,4 +77,4 @@ class BlockedByFailedChild(Check):
         JOIN failed AS f USING (dialect, namespace, queue, job_id, evidence, db)
         GROUP BY l.dialect, l.target_namespace, l.target_queue, l.target_id, l.evidence, l.db
     """
-    message = "Parent {job_id} of queue {queue} is blocked by {failed} failed child job(s): {_children}"
+    message = "Parent {job_id} of queue {queue} is blocked by {_kids}: {_children}"

@@ -82,9 +82,10 @@ class ParentWaitsOnHeldQueue(Check):
         )
         SELECT l.dialect, l.target_namespace AS namespace, l.target_queue AS queue, l.target_id AS job_id, l.evidence,
             l.db,
-            l.queue AS child_queue, count(*) AS children, min(l.how) AS how, l.queue AS _same
+            l.queue AS child_queue, count(*) AS children, count_text(count(*), 'child job') AS _kids,
+            min(l.how) AS how, l.queue AS _same
         FROM links AS l
         SEMI JOIN ready AS r USING (dialect, namespace, queue, job_id, evidence, db)
         GROUP BY l.dialect, l.target_namespace, l.target_queue, l.target_id, l.evidence, l.db, l.queue
     """
-    message = "Parent {job_id} of queue {queue} waits for {children} child job(s) in queue {child_queue}, which {how}"
+    message = "Parent {job_id} of queue {queue} waits for {_kids} in queue {child_queue}, which {how}"
