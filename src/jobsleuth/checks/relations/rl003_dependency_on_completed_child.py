@@ -65,6 +65,4 @@ class DependencyOnCompletedChild(Check):
         SEMI JOIN done AS d USING (dialect, namespace, queue, job_id, evidence, db)
         GROUP BY l.dialect, l.target_namespace, l.target_queue, l.target_id, l.evidence, l.db
     """
-    message = (
-        "Parent {job_id} of queue {queue} waits for {_kids} already completed: {_children}"
-    )
+    message = "Parent {job_id} of queue {queue} waits for {_kids} already completed: {_children}"
