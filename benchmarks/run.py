@@ -155,9 +155,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--peer-python", default=sys.executable)
     parser.add_argument("--librdb", help="a binary that parses the file given to it with librdb's null handler")
-    parser.add_argument(
-        "--librdb-json", help="a binary that writes its first file as JSON to its second"
-    )
+    parser.add_argument("--librdb-json", help="a binary that writes its first file as JSON to its second")
     parser.add_argument("--json", type=Path, help="also write every single run here")
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
