@@ -345,3 +345,25 @@ def test_records_that_nothing_names_are_of_no_queue_in_particular(tmp_path: Path
         assert queues == (["mails", "news"] if name == "without" else ["mails", "news", "x"])
     rows = case.query("select queue, job_id from jobs order by 2").to_pylist()
     assert [tuple(row.values()) for row in rows] == [("mails", "1"), ("news", "2"), ("x", "3")]
+
+
+def test_a_field_that_is_not_due_is_no_warning(tmp_path: Path) -> None:
+    """Nobody has an error before something failed: then that no record has the field is a warning, else it is none."""
+    failed = GOOD.split("\n", 2)[2].replace("x:{queue}", "x:{queue}:failed").replace("waiting", "failed")
+    file = tmp_path / "l.toml"
+    file.write_text(GOOD + failed + '[layout.fields]\nname = "kind"\nerror = "eror"\n', encoding="utf-8")
+    options = jobsleuth.AnalyzeOptions(described=load_layouts(file))
+    found = {}
+    for name in ("healthy", "failing"):
+        rdb = Writer(tmp_path / f"{name}.rdb")
+        rdb.put(b"x:q", [b'{"id": "a", "kind": "mail"}'])
+        if name == "failing":
+            rdb.put(b"x:q:failed", [b'{"id": "b", "kind": "mail", "error": "no route"}'])
+        rdb.read()
+        case = jobsleuth.analyze(rdb.path, tmp_path / name, options)
+        rows = case.query("select message from warnings where kind = 'field_never_there'").to_pylist()
+        found[name] = [row["message"] for row in rows]
+    assert found == {
+        "healthy": [],
+        "failing": ["line 13 of the layouts: no record of x has the field eror (error)"],
+    }

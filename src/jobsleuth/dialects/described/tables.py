@@ -18,6 +18,15 @@ from jobsleuth.errors import DialectError
 from jobsleuth.keyspace import Claims, Keyspace, Remark, Rows
 from jobsleuth.safetext import from_bytes, terminal
 
+LATE = {
+    "error": frozenset(("failed", "retry")),
+    "finished_at": frozenset(("completed", "failed")),
+    "started_at": frozenset(("processing", "active", "completed", "failed")),
+    "worker_name": frozenset(("processing", "active")),
+    "scheduled_at": frozenset(("delayed", "scheduled", "retry")),
+    "attempts": frozenset(("retry", "failed")),
+}
+"""Column → states whose jobs should have it; no job need have one before."""
 _PIECE = 1 << 14
 _S, _I = pa.string(), pa.int64()
 _JOBS: dict[str, Any] = {
@@ -71,12 +80,12 @@ class Tables:
         yield "queues", self._queues()
         self._claims.remarks += [
             Remark("field_never_there", f"line {line} of the layouts: {what}", count=count)
-            for _, line, what, count in self.unread()
+            for _, line, what, count in self.unread(due=True)
         ]
 
-    def unread(self) -> Iterator[tuple[int, int, str, int]]:
+    def unread(self, *, due: bool = False) -> Iterator[tuple[int, int, str, int]]:
         """(layout, line, what is wrong, records without it) of everything described that no record has, or none has in
-        a form that could be read; after :meth:`rows`."""
+        a form that could be read; after :meth:`rows`. `due`: only what records of jobs in these states should have."""
         for number, (layout, tally) in enumerate(zip(self._claims.layouts, self.tallies, strict=True)):
             described = {column: source for column, source in layout.fields.items() if source.line}
             if layout.ids_line and tally.members and not tally.named:
@@ -87,12 +96,19 @@ class Tables:
             for column, source in described.items() if tally.records else ():
                 name = f"the field {_shown(' or '.join(source.fields))} ({column})"
                 if column not in tally.present:
+                    if due and column in LATE and not self._states(number) & LATE[column]:
+                        continue
                     what = f"no record of {_shown(layout.name)} has {name}"
                 elif not tally.usable[column] and column in NUMBERS:
                     what = f"no record of {_shown(layout.name)} has a whole number in {name}"
                 else:
                     continue
                 yield number, source.line, what, tally.records
+
+    def _states(self, layout: int) -> set[str]:
+        """States of the layout's jobs."""
+        every = zip(self._claims.layout_of, self._counts, strict=True)
+        return {state for number, counts in every if number == layout for state in counts}
 
     # -- structures ---------------------------------------------------------------------------------------------------
 
