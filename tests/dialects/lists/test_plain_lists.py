@@ -227,8 +227,11 @@ def expected_id_of_nameless(member: bytes) -> str:
 
 
 def test_a_number_and_its_digits_are_one_id(tmp_path: Path) -> None:
-    """1 and "1" are the same id: Redis itself knows texts only. NaN is no JSON, so such a payload has no id."""
+    """1 and "1" are the same id: Redis itself knows texts only. NaN is no JSON, so such a payload has no id; nor has
+    one in another encoding than UTF-8."""
     members = [b'{"id": 1}', b'{"id": "1"}', b'{"id": NaN}', b'{"id": true}', b'{"id": 2.5}', b"NaN", b"-Infinity"]
+    others = ['{"id": 3}'.encode(encoding) for encoding in ("utf-16-le", "utf-8-sig", "utf-32")]
+    members += others
     case = analyzed(tmp_path, "", {b"queue:q": members})
     rows = case.query("select job_id, payload, payload_format from jobs").to_pylist()
     assert {r["payload"]: (r["job_id"], r["payload_format"]) for r in rows} == {
@@ -238,6 +241,7 @@ def test_a_number_and_its_digits_are_one_id(tmp_path: Path) -> None:
         b'{"id": 2.5}': (expected_id_of_nameless(b'{"id": 2.5}'), "json"),
         b"NaN": (expected_id_of_nameless(b"NaN"), "opaque"),
         b"-Infinity": (expected_id_of_nameless(b"-Infinity"), "opaque"),
+        **{member: (expected_id_of_nameless(member), "opaque") for member in others},
     }
     twice = case.query("select job_id, certainty from findings where check_id = 'MB004'").to_pylist()
     assert twice == [{"job_id": "1", "certainty": "certain"}]

@@ -64,13 +64,14 @@ def parsed(stored: bytes) -> dict[str, Any] | None:
 
 
 def read_json(stored: bytes) -> Any:
-    """The JSON value; `NaN` and `Infinity`, which Python would take, are none (RFC 8259, section 6).
+    """The JSON value. What Python would take besides is none: `NaN` and `Infinity`, UTF-16, a mark at the beginning
+    (RFC 8259, sections 6 and 8.1).
 
     Raises:
         ValueError: it is none.
         RecursionError: it is nested too deep to tell.
     """
-    return json.loads(stored, parse_constant=_no_number)
+    return json.loads(stored.decode(), parse_constant=_no_number)
 
 
 def _no_number(word: str) -> Any:
