@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 from jobsleuth.errors import EvidenceError
-from jobsleuth.sources import RdbKeyspace, Snapshot, SpoolOptions, snapshot, spool
+from jobsleuth.sources import RdbKeyspace, Snapshot, SpoolOptions, _native, snapshot, spool, write_keyspace
 
 DUMP = Path(__file__).parents[2] / "fixtures" / "bullmq" / "v5-every-state" / "evidence.rdb"
 PLAIN = DUMP.read_bytes()
@@ -281,6 +281,55 @@ def test_a_file_that_changes_meanwhile_is_refused(tmp_path: Path, room: SpoolOpt
     data = gzip.compress(os.urandom(3 << 20))
     path.write_bytes(gzip.compress(PLAIN) + data)
     assert "changed while it was read" in refused(path, room, progress=change).message
+
+
+def test_a_plain_file_that_changes_meanwhile_is_refused(tmp_path: Path, room: SpoolOptions) -> None:
+    """Read where it lies, so what was read may be of two files; damage is told as what it is, the work of a writer."""
+    path = given(tmp_path, PLAIN)
+    with pytest.raises(EvidenceError, match="changed while it was read"), snapshot(path, spool=room) as source:
+        assert source.path == path
+        path.write_bytes(PLAIN[:100] + b"ZZ" + PLAIN[102:-1])
+    with pytest.raises(EvidenceError, match="changed while it was read"), snapshot(path, spool=room) as source:
+        path.write_bytes(PLAIN[:500])
+        RdbKeyspace.open(source)
+
+
+def test_a_plain_file_that_stays_is_told_as_damaged(tmp_path: Path, room: SpoolOptions) -> None:
+    """Nobody wrote to it: the fault is the file's own."""
+    with pytest.raises(EvidenceError, match="cut short"), snapshot(given(tmp_path, PLAIN[:500]), spool=room) as source:
+        RdbKeyspace.open(source)
+
+
+def test_cat_leaves_no_file_of_evidence_that_changed(
+    tmp_path: Path, room: SpoolOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The output is put in its place after the last look at the evidence."""
+    path, out = given(tmp_path, PLAIN), tmp_path / "out.ndjson"
+    write = _native.cat
+
+    def meanwhile(*given: object) -> str:
+        told = write(*given)  # type: ignore[arg-type]
+        path.write_bytes(PLAIN + b"\0")
+        return told
+
+    monkeypatch.setattr(_native, "cat", meanwhile)
+    with pytest.raises(EvidenceError, match="changed while it was read"):
+        write_keyspace(path, out, spool=room)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["dump.bin", "room"]
+
+
+def test_cat_writes_through_no_link_that_lay_there(tmp_path: Path, room: SpoolOptions) -> None:
+    """Neither a link at the name given nor one at a name that could be guessed leads to another file."""
+    path, precious = given(tmp_path, PLAIN), tmp_path / "precious"
+    precious.write_text("mine")
+    (tmp_path / ".out.ndjson.partial").symlink_to(precious)
+    write_keyspace(path, tmp_path / "out.ndjson", spool=room)
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    with pytest.raises(EvidenceError, match="exists already"):
+        write_keyspace(path, tmp_path / "link", spool=room)
+    assert precious.read_text() == "mine"
+    assert (tmp_path / ".out.ndjson.partial").is_symlink()
+    assert not (tmp_path / "nothing").exists()
 
 
 def test_progress_ends_within_the_size(tmp_path: Path, room: SpoolOptions) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from pathlib import Path
 
 from jobsleuth.errors import EvidenceError
@@ -36,7 +37,6 @@ def write_keyspace(
         max_value_bytes: refuse a string larger than this.
         spool: where compressed and streamed evidence is spooled.
         salvage: use what can be unpacked of damaged compressed data, and what stands before the fault of an export.
-
         until_ms: of an append-only file, leave out what came after this moment.
         until_offset: of an append-only file, leave out commands that end behind this place.
 
@@ -44,13 +44,15 @@ def write_keyspace(
         What was odd about the evidence.
 
     Raises:
-        EvidenceError: the evidence is unusable or ends in a fault, or `out` exists or cannot be written.
+        EvidenceError: the evidence is unusable, ends in a fault or changes meanwhile, or `out` exists or cannot be
+            written.
     """
     partial: Path | None = None
     if out is not None:
-        if out.exists():
+        if os.path.lexists(out):
             raise EvidenceError("exists already", file=os.fspath(out), hint="choose another name for --out")
-        partial = out.with_name(f".{out.name}.partial")
+        # A name that nobody can have laid a link or a file under.
+        partial = out.parent / f".{out.name}.{secrets.token_hex(4)}.partial"
     options = ReadOptions(
         salvage=salvage,
         max_value_bytes=max_value_bytes,
@@ -58,22 +60,31 @@ def write_keyspace(
         until_ms=until_ms,
         until_offset=until_offset,
     )
-    with snapshot(evidence, spool=spool, salvage=salvage) as source, as_snapshot(source, options) as plain:
-        try:
-            told = _native.cat(
-                os.fspath(plain.path),
-                None if partial is None else os.fspath(partial),
-                max_value_bytes,
-                plain.first_line,
-                plain.cut_short,
-            )
-            if partial is not None and out is not None:
+    try:
+        with snapshot(evidence, spool=spool, salvage=salvage) as source, as_snapshot(source, options) as plain:
+            try:
+                told = _native.cat(
+                    os.fspath(plain.path),
+                    None if partial is None else os.fspath(partial),
+                    max_value_bytes,
+                    plain.first_line,
+                    plain.cut_short,
+                )
+            except _native.Fault as fault:
+                raise evidence_error(fault, source) from None
+            except OSError as error:
+                raise _unwritten(error, out) from error
+        # Not before the evidence has proved to be what it was at the start.
+        if partial is not None and out is not None:
+            try:
                 partial.rename(out)
-        except _native.Fault as fault:
-            raise evidence_error(fault, source) from None
-        except OSError as error:
-            raise EvidenceError(f"cannot be written: {error.strerror or error}", file=os.fspath(out or "-")) from error
-        finally:
-            if partial is not None:
-                partial.unlink(missing_ok=True)
+            except OSError as error:
+                raise _unwritten(error, out) from error
+    finally:
+        if partial is not None:
+            partial.unlink(missing_ok=True)
     return [*source.remarks, *plain.remarks, *remarks(json.loads(told)["warnings"])]
+
+
+def _unwritten(error: OSError, out: Path | None) -> EvidenceError:
+    return EvidenceError(f"cannot be written: {error.strerror or error}", file=os.fspath(out or "-"))

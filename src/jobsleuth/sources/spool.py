@@ -106,8 +106,8 @@ def snapshot(
 ) -> Iterator[Snapshot]:
     """The evidence made readable for the time of the block.
 
-    A plain file is read where it lies. A compressed one, standard input (`-`) and pipes are spooled once to a temporary
-    file, which is gone when the block ends.
+    A plain file is read where it lies, and must not change meanwhile. A compressed one, standard input (`-`) and pipes
+    are spooled once to a temporary file, which is gone when the block ends.
 
     Args:
         evidence: path, or `-`.
@@ -116,7 +116,8 @@ def snapshot(
         progress: called now and then with (bytes read, bytes in all) while a file is unpacked.
 
     Raises:
-        EvidenceError: it cannot be read, is no snapshot, is cut short or damaged, or there is no room to unpack it.
+        EvidenceError: it cannot be read, is no snapshot, is cut short or damaged, there is no room to unpack it, or it
+            was changed in the time of the block.
     """
     manifest = None if os.fspath(evidence) == STANDARD_INPUT else manifest_of(evidence)
     if manifest is not None:
@@ -125,8 +126,17 @@ def snapshot(
         return
     with ExitStack() as stack:
         with _opened(evidence) as file:
+            before = os.fstat(file.fileno())
             found = _readable(evidence, file, stack, spool or SpoolOptions(), salvage, progress)
-        yield found
+        try:
+            yield found
+        except EvidenceError:
+            # What looks like damage may come from a writer at work.
+            if found.path == evidence:
+                _require_unchanged(evidence, before)
+            raise
+        if found.path == evidence:
+            _require_unchanged(evidence, before)
 
 
 @contextmanager
