@@ -199,3 +199,29 @@ def test_an_id_of_several_queues_is_asked_back(tmp_path: Path) -> None:
         "  say which: --queue 'queue/a b'",
     ]
     assert run_jobsleuth("job", "c", "7", "--queue", "queue/a b", cwd=tmp_path).returncode == 0
+
+
+def test_what_stands_on_the_screen_can_be_pasted(tmp_path: Path) -> None:
+    """Names with escapes, markup, braces, line ends and other alphabets: the lines of the layouts, copied from the
+    screen, take the keys they were made for, and nothing but text is printed."""
+    rdb = Writer(tmp_path / "evidence.rdb")
+    job = b'{"id": "a", "created_at": 1700000000}'
+    names = ["\x1b]0;x\x07", "\u202eevil", "x\r\ny", 'q"\\', "{queue}", "\U0001f600", "<script>", "\x7f"]
+    for name in names:
+        rdb.put(f"{name}:wait".encode(), [job])
+        rdb.put(f"{name}:busy".encode(), [job])
+    rdb.read()
+    shown = run_jobsleuth("guess", rdb.path, cwd=tmp_path).stdout
+    assert all(line.isprintable() for line in shown.splitlines())
+    pasted, inside = [], False
+    for line in shown.splitlines():
+        inside = (inside or line == "[[layout]]") and not line[:1].isdigit()
+        pasted += [line] if inside else []
+    (tmp_path / "jobsleuth.toml").write_text("\n".join(pasted), encoding="utf-8")
+    told = lines(run_jobsleuth("layout", "test", rdb.path, cwd=tmp_path))
+    assert all(line.isprintable() for line in told)
+    assert not [line for line in told if "in doubt" in line or "not taken" in line or "takes no key" in line]
+    assert run_jobsleuth("analyze", rdb.path, "--out", "c", "--quiet", cwd=tmp_path).returncode == 0
+    case = jobsleuth.open_case(tmp_path / "c")
+    keys = {row["key"] for row in case.query("select key from keys where dialect = 'layouts'").to_pylist()}
+    assert keys == {f"{name}:{role}" for name in names for role in ("wait", "busy")}

@@ -356,7 +356,9 @@ class _Collections:
         if not len(chosen):
             return []
         if draft.record is not None and draft.record[1] == "hash":
-            return [dict(rest) for batch in self._keyspace.records(chosen, ()) for rest in batch["rest"].to_pylist()]
+            return [
+                dict(rest or ()) for batch in self._keyspace.records(chosen, ()) for rest in batch["rest"].to_pylist()
+            ]
         values = [value for batch in self._keyspace.strings(chosen) for value in batch["value"].to_pylist()]
         return [record for record in map(parsed, values) if record is not None]
 
