@@ -179,6 +179,18 @@ def test_a_file_that_cannot_grow(tmp_path: Path, limit: int) -> None:
     assert listing(tmp_path) == []
 
 
+@pytest.mark.parametrize("limit", [10, 14])
+def test_too_few_open_files(tmp_path: Path, limit: int) -> None:
+    """Whichever library meets the limit, it is the system's and no fault of jobsleuth's, and nothing is left behind."""
+    command = [sys.executable, "-m", "jobsleuth", "analyze", str(FAULTS), "--out", "case", "--quiet"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)),
+    )  # fmt: skip
+    refused(done, "open files")
+    assert listing(tmp_path) == []
+
+
 def test_an_output_file_that_cannot_grow(case: Path, tmp_path: Path) -> None:
     """The file that could not be written is named as the user named it, and is not there."""
     command = [sys.executable, "-m", "jobsleuth", "sql", str(case), "from jobs", "--format", "csv", "--out", "jobs.csv"]

@@ -37,6 +37,14 @@ UNUSABLE = 2
 _SIGNALLED = 128
 """What shells add to a signal's number for the exit code of whoever it ended."""
 _DEBUG = "JOBSLEUTH_DEBUG"
+_MEMORY = ("no more memory", "raise the limit on it (ulimit -v, the container's), or use a machine with more")
+_LACKING = {
+    "Too many open files": ("no more open files", "raise the limit on them: ulimit -n 1024"),
+    "can't start new thread": ("no more threads", "raise the limit on processes (ulimit -u) or on memory (ulimit -v)"),
+    "Cannot allocate memory": _MEMORY,
+    "failed to map segment": _MEMORY,
+}
+"""What is in the texts of libraries' own errors when a limit of the system was met; what to say and what to do."""
 
 app = typer.Typer(
     name="jobsleuth",
@@ -121,6 +129,10 @@ def _done() -> int:
             return _SIGNALLED + signal.SIGINT
         if os.environ.get(_DEBUG):
             raise
+        lacking = next((what for sign, what in _LACKING.items() if sign in str(problem)), None)
+        if lacking is not None:
+            output.error(JobsleuthError(f"the system gives this program {lacking[0]}", hint=lacking[1]))
+            return UNUSABLE
         told = f"unexpected {type(problem).__name__}: {problem}"
         output.error(JobsleuthError(told, hint=f"this is a fault of jobsleuth; {_DEBUG}=1 shows where"))
     return UNUSABLE
