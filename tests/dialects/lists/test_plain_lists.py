@@ -275,16 +275,20 @@ def test_what_belongs_to_a_queue_is_no_queue(tmp_path: Path) -> None:
     rdb.put(b"mails:queue", [b"a"])
     rdb.put(b"mails:queue:processing", [b"b"])
     rdb.put(b"mails:queue:processing:w1", [b"c"])
+    rdb.put(b"mails:queue:processing:host-1:4711", [b"g"])
     rdb.put(b"mails:queue:delayed", {b"d": 1_700_000_100.0})
     rdb.put(b"mails:queue:seen", {b"e"})
     rdb.put(b"shop:queue:mails:processing", [b"f"])
     rdb.read()
     case = jobsleuth.analyze(rdb.path, tmp_path / "c")
+    held = case.query("select worker_name from jobs where worker_name is not null order by 1").to_pylist()
+    assert [row["worker_name"] for row in held] == ["host-1:4711", "w1"]
     rows = case.query("select key, namespace, queue, role from keys where dialect = 'lists'").to_pylist()
     assert {r["key"]: (r["namespace"], r["queue"], r["role"]) for r in rows} == {
         "mails:queue": ("lists", "mails", "waiting"),
         "mails:queue:processing": ("lists", "mails", "processing"),
         "mails:queue:processing:w1": ("lists", "mails", "processing"),
+        "mails:queue:processing:host-1:4711": ("lists", "mails", "processing"),
         "mails:queue:delayed": ("lists", "mails", "delayed"),
         "mails:queue:seen": ("lists", "mails", "seen"),
         "shop:queue:mails:processing": ("shop", "mails", "processing"),

@@ -29,7 +29,7 @@ _FAMILIES = (
     "{queue}:queue",
 )
 _TAILS = {
-    "processing": (":processing", ":processing:{worker}"),
+    "processing": (":processing", ":processing:{worker...}"),
     "delayed": (":delayed",),
     "seen": (":seen", ":dedup", ":unique"),
 }
