@@ -122,13 +122,13 @@ def test_faults_of_asynq_that_nothing_else_shows(redis_server: RedisServer, tmp_
         "CN011": "Task over of queue a (retry) was retried 5 times, but may be 2 times",
         "CN012": "Task never of queue a waits for a retry, but its message names no failure",
         "CN014": "Queue a has 1 job with large payloads, the largest of 1100000 bytes (big)",
-        "CT005": "1 task of queue a were archived so long ago that the next one archived deletes them",
+        "CT005": "The next task archived in queue a deletes 1 task that went there long ago",
         "CT006": "Server h:1 counts 3 busy workers and lists 2",
         "CT007": "Counters of queue a contradict each other: 9 failed, but 5 processed in all",
         "EV005": "Queue a holds keys of older releases (deadlines) beside newer ones "
         "(group, groups, job, lease, pending)",
-        "LV019": "1 lease of queue a run up to 4 min 30 s further ahead than the library sets them: "
-        "a worker's clock is ahead",
+        "LV019": "In queue a a worker's clock is ahead: 1 lease, up to 4 min 30 s further ahead "
+        "than the library sets them",
         "LV025": "A worker is still at task ahead of queue a, 1 min 40 s after its time was over",
         "LV027": "A server still works on task elsewhere of queue a, which is not active",
         "LV030": "Semaphore api has 1 token of tasks that are over, such as gone",
@@ -187,7 +187,7 @@ def test_faults_of_bullmq_that_nothing_else_shows(redis_server: RedisServer, tmp
         "EV005": "Queue flags holds keys of older releases (meta-paused) beside newer ones (events)",
         "EV009": "Queue newer was last opened by bullmq:9.1.0, newer than the releases that the checks were held "
         "against",
-        "MB008": "bull:ranked:priority with 1 ids is left over from BullMQ 3 or older",
+        "MB008": "bull:ranked:priority with 1 id is left over from BullMQ 3 or older",
         "MB010": "Queue flags is paused for Bull, by its key meta-paused, and not for BullMQ",
         "RL005": "Job 2 of queue kids is a child of P in flows, which waits, but not for this child",
         "RL007": "Queue flows has 1 parent with results of 1 removed child job, for example P",

@@ -57,4 +57,4 @@ class ArchiveOverItsAge(Check):
         WHERE e.as_of_ms - epoch_ms(m.due_at) > $archive_age_ms
         GROUP BY m.dialect, m.namespace, m.queue, m.evidence, m.db
     """
-    message = "{_tasks} of queue {queue} were archived so long ago that the next one archived deletes them"
+    message = "The next task archived in queue {queue} deletes {_tasks} that went there long ago"

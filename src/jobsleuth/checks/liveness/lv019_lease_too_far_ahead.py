@@ -58,6 +58,5 @@ class LeaseTooFarAhead(Check):
         GROUP BY w.dialect, w.namespace, w.queue, w.evidence, w.db
     """
     message = (
-        "{_leases} of queue {queue} run up to {_ahead} further ahead than the library sets them: a worker's "
-        "clock is ahead"
+        "In queue {queue} a worker's clock is ahead: {_leases}, up to {_ahead} further ahead than the library sets them"
     )

@@ -43,7 +43,7 @@ class LeftoverPriorityIndex(Check):
         "queues": (*QUEUE_PLACE, "layout"),
     }
     sql = """
-        SELECT dialect, namespace, queue, k.key, evidence, db, k.elements
+        SELECT dialect, namespace, queue, k.key, evidence, db, k.elements, count_text(k.elements, 'id') AS _ids
         FROM (
             SELECT dialect, namespace, queue, key, evidence, db, elements
             FROM keys
@@ -52,4 +52,4 @@ class LeftoverPriorityIndex(Check):
         JOIN queues AS q USING (dialect, namespace, queue, evidence, db)
         WHERE major_of(q.layout) >= 4
     """
-    message = "{key} with {elements} ids is left over from BullMQ 3 or older"
+    message = "{key} with {_ids} is left over from BullMQ 3 or older"
