@@ -65,6 +65,12 @@ SHAPES: dict[str, dict[bytes, Any]] = {
         b"app:mails:processing:host-2": [b"4"],
         **hashes("app:job:{}", 1, 2, 3, 4),
     },
+    "workers called host:pid": {
+        b"app:mails": [b"1"],
+        b"app:mails:processing:host-1:17": [b"2"],
+        b"app:mails:processing:host-2:18": [b"3"],
+        **hashes("app:job:{}", 1, 2, 3),
+    },
     "rq": {
         b"rq:queue:default": [b"1", b"2"],
         b"rq:queue:high": [b"3"],
@@ -351,3 +357,12 @@ def test_records_that_are_no_json(tmp_path: Path) -> None:
     layout = tomllib.loads(found.layout or "")["layout"][0]
     assert layout["record"] == {"key": "arq:job:{id}", "type": "json"}
     assert layout["structure"] == [{"key": "arq:queue", "type": "zset", "state": "waiting", "score": "ms"}]
+
+
+def test_workers_are_a_part_of_the_pattern(tmp_path: Path) -> None:
+    """What follows `processing` behind the name of a queue names a worker, with or without a colon in it."""
+    for shape, part in (("workers", "{worker}"), ("workers called host:pid", "{worker...}")):
+        (tmp_path / part).mkdir()
+        found = guess(dump(tmp_path / part, SHAPES[shape]), Described(), READING)
+        lists = [("app:mails", "list", "waiting"), (f"app:mails:processing:{part}", "list", "processing")]
+        assert structures(found) == [("mails", lists)]

@@ -27,13 +27,17 @@ _BEHIND = re.compile(rf"(?P<rest>.+)(?P<joint>[-_.])(?P<word>{_ANY})", re.IGNORE
 _BEFORE = re.compile(rf"(?P<word>{_ANY})(?P<joint>[-_.])(?P<rest>.+)", re.IGNORECASE | re.DOTALL)
 
 
+WORKER, WORKERS = -1, -2
+"""In place of a part of the base: the name of a worker, without and with colons in it (``host:pid``)."""
+
+
 @dataclass(frozen=True)
 class Part:
     """What stands between two colons: fixed bytes around one part of the base, or fixed bytes alone.
 
     Attributes:
         before: fixed bytes, all of it where `base` is None.
-        base: which part of the base stands here; -1: the worker.
+        base: which part of the base stands here; :data:`WORKER` or :data:`WORKERS`: the worker.
         after: fixed bytes.
     """
 
@@ -109,22 +113,28 @@ def _word(piece: bytes) -> tuple[bytes, bytes | None, bytes, str | None]:
 def with_workers(names: Iterable[Name]) -> list[Name]:
     """The same names, where what follows `processing` is a worker if what stands before it is a queue by itself."""
     names = list(names)
-    candidates = {name for name in names if _worker_last(name)}
-    known = {name.base for name in names if name not in candidates}
+    behind = {name: length for name in names if (length := _behind_role(name))}
+    known = {name.base for name in names if name not in behind}
     out = []
     for name in names:
-        stem = name.base[:-1]
-        if name in candidates and stem in known and name.base not in known:
-            out.append(replace(name, parts=(*name.parts[:-1], Part(b"", -1)), base=stem))
+        length = behind.get(name, 0)
+        stem = name.base[: len(name.base) - length]
+        if length and stem in known and name.base not in known:
+            worker = Part(b"", WORKER if length == 1 else WORKERS)
+            out.append(replace(name, parts=(*name.parts[:-length], worker), base=stem))
         else:
             out.append(name)
     return out
 
 
-def _worker_last(name: Name) -> bool:
-    *_, role, last = (None, *name.parts)
-    whole = last.base is not None and not last.before and not last.after
-    return name.state == "processing" and role is not None and role.base is None and whole and bool(name.base[-1])
+def _behind_role(name: Name) -> int:
+    """How many parts follow the word `processing`, where nothing but that says what the list is."""
+    if name.state != "processing":
+        return 0
+    length = next((n for n, part in enumerate(reversed(name.parts)) if part.base is None), 0)
+    tail = name.parts[len(name.parts) - length :]
+    whole = all(not part.before and not part.after and name.base[part.base or 0] for part in tail)
+    return length if whole else 0
 
 
 @dataclass(frozen=True)
@@ -196,8 +206,8 @@ def pattern_of(name: Name, varies: int | None) -> str | None:
     for part in name.parts:
         if part.base is None:
             text = fixed(part.before)
-        elif part.base == -1:
-            text = "{worker}"
+        elif part.base in (WORKER, WORKERS):
+            text = "{worker}" if part.base == WORKER else "{worker...}"
         else:
             before, after = fixed(part.before), fixed(part.after)
             middle = "{queue}" if part.base == varies else fixed(name.base[part.base])
