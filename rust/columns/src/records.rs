@@ -97,8 +97,9 @@ impl Rows {
         let whole = match slot {
             // A name that comes twice: columns have room for one.
             Some((slot, seen, latest)) if !*seen => {
-                *seen = true;
+                // First: a row that ends here has nothing of the field, and must not claim that it has.
                 self.bytes = room(self.bytes, slot.kept(value.len()))?;
+                *seen = true;
                 put(slot, cells, latest, value)
             }
             found => {
@@ -310,5 +311,35 @@ impl Sink for Hashes {
 
     fn flow(&mut self) -> &mut Flow {
         &mut self.flow
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Arc;
+
+    use arrow_array::{Array as _, ArrayRef};
+
+    use super::{BATCH_CAP, Rows};
+    use crate::projection::Projection;
+
+    /// A field that no batch has room for ends its row, and a salvage goes on from there: all columns are even, and
+    /// neither the column nor `rest` has anything of the field.
+    #[test]
+    fn no_room_for_a_field() {
+        let asked = r#"[{"name":"a","field":"a","kind":"text"},{"name":"d","field":"d","kind":"bytes","size":true}]"#;
+        for name in [&b"d"[..], b"other"] {
+            let mut rows = Rows::new(Arc::new(Projection::parse(asked).unwrap()));
+            rows.field(b"a", b"1").unwrap();
+            rows.bytes = BATCH_CAP - 10;
+            assert!(rows.field(name, &[b'x'; 20]).is_err());
+            rows.end();
+            let mut columns: Vec<ArrayRef> = Vec::new();
+            rows.finish(&mut columns).unwrap();
+            assert_eq!(columns.iter().map(|column| column.len()).collect::<Vec<_>>(), [1, 1, 1, 1]);
+            assert_eq!(columns.iter().map(|column| column.null_count()).collect::<Vec<_>>(), [0, 1, 1, 0]);
+        }
     }
 }
