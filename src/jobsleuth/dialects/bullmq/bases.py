@@ -266,11 +266,13 @@ class _Judge:
             tried += np.bincount(at, minlength=len(tried))
             hashes.update(zip(found[first].tolist(), bases[at[first]].tolist(), strict=True))
         jobs = np.array(sorted(hashes), np.int64)
+        # No byte of them is kept: a payload may be huge.
         probe = tuple(
-            Projected(name, name, "present") for name in ("name", "data", "opts", "timestamp", "processedOn", "ats")
+            Projected(name, name, "bytes", limit=0)
+            for name in ("name", "data", "opts", "timestamp", "processedOn", "ats")
         )
         for batch in self.keyspace.records(jobs, probe):
-            has = {p.name: numbers(batch.column(p.name), np.bool_) for p in probe}
+            has = {p.name: numbers(batch.column(p.name).is_valid(), np.bool_) for p in probe}
             whole = has["timestamp"] & has["opts"] & has["data"] & has["name"]
             scar = ~has["timestamp"] & has["processedOn"] & has["ats"]
             for row in numbers(batch.column("row"), np.int64)[whole | scar].tolist():
