@@ -25,6 +25,7 @@ class OwnCheck(Check):
 
     >>> class FatMail(OwnCheck):
     ...     "A mail is larger than the relay takes."
+    ...
     ...     id = "XX001"
     ...     sql = "select * from jobs where queue = 'mails' and payload_bytes > $most_bytes"
     ...     message = "Mail {job_id} has {payload_bytes} bytes"
