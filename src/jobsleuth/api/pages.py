@@ -133,7 +133,7 @@ def _described(docstring: str | None) -> str:
     out: list[str] = []
     section, typed = "", False
     for line in inspect.cleandoc(docstring or "").split("\n"):
-        was, typed = typed, line.startswith((">>> ", "... "))
+        was, typed = typed, f"{line} ".startswith((">>> ", "... "))  # an empty line of code has no blank behind it
         if typed != was:
             out.append("```python" if typed else "```")
         if typed:
