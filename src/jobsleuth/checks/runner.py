@@ -324,8 +324,10 @@ def _wrapped(check: type[Check], columns: list[str], shown: list[str]) -> str:
     if check.rests_on_absence():
         doubts.append("e.fault IS NOT NULL")
     if not check.id.startswith("EV"):
-        # What the export could not hold (an expiry, a type) is missing in the tables, whatever a check looks at.
-        doubts.append("EXISTS (FROM warnings AS w WHERE w.evidence = e.evidence AND starts_with(w.kind, 'loss_'))")
+        # What the export could not hold (an expiry, a type), or stood behind damage within a value, is missing in the
+        # tables, whatever a check looks at.
+        lost = "starts_with(w.kind, 'loss_') OR w.kind = 'value_damaged'"
+        doubts.append(f"EXISTS (FROM warnings AS w WHERE w.evidence = e.evidence AND ({lost}))")
     if doubts:
         certainty = f"CASE WHEN {' OR '.join(doubts)} THEN 'possible' ELSE {certainty} END"
     told = [f'found."{c}"::{kind} AS "{c}"' if c in columns else f"NULL::{kind} AS {c}" for c, kind in _ANSWERS.items()]
