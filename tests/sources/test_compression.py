@@ -113,6 +113,9 @@ def test_what_stands_behind_is_counted(compression: str) -> None:
     data = packed(compression, PLAIN)
     assert unpacked(compression, data + bytes(512)) == (PLAIN, 512)
     assert unpacked(compression, data + b"\0\0\0\0rest") == (PLAIN, 8)
+    # Padding longer than what is read at once, between two members and before the rest.
+    padding = bytes(5 << 19)
+    assert unpacked(compression, data + padding + data + padding + b"rest") == (PLAIN * 2, len(padding) + 4)
     assert unpacked(compression, data + bytes(4) + packed(compression, b"x")) == (PLAIN + b"x", 0)
 
 

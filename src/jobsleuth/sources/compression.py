@@ -214,8 +214,12 @@ class Unpacking:
                     raise Damage(_CUT_SHORT, start, cut_short=True)
                 yield from decoder.unpack(piece, start)
             tape.put_back(len(decoder.engine.unused_data))
-            while tape.peek(1) == b"\0":
-                self.trailing += len(tape.read(1))
+            while piece := tape.read(_LOAD):
+                rest = len(piece.lstrip(b"\0"))
+                self.trailing += len(piece) - rest
+                if rest:
+                    tape.put_back(rest)
+                    break
             if tape.peek(len(magic)) != magic:
                 while piece := tape.read(_LOAD):
                     self.trailing += len(piece)
