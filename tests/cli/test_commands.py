@@ -329,7 +329,8 @@ def test_interruption_leaves_nothing(tmp_path: Path) -> None:
             "import jobsleuth.pipeline\n"
             "def wait(*a, **k):\n"
             "    print('here', flush=True)\n"
-            "    time.sleep(60)\n"
+            # In naps: a signal between Python's last look and one long sleep would wait for its end.
+            "    for _ in range(600): time.sleep(0.1)\n"
             "sys.modules['jobsleuth.pipeline.analyze'].run_checks = wait\n"
             "from jobsleuth.cli.main import run\n"
             "run()\n"

@@ -44,7 +44,7 @@ ODD = {
     "redis-rdb-cli/rmt-dump.rdb": {"pre_release_function", "database_counts"},
     # Announces no key that expires, and has one.
     "librdb/misc_with_stream.rdb": {"database_counts"},
-    "redis-rdb-tools/redis_40_with_module.rdb": {"trailing_bytes"},
+    "redis-rdb-tools/redis_40_with_module.rdb": {"transfer_end_mark"},
     "redis-replicator/function.rdb": {"pre_release_function"},
     "librdb/redis_ent_opcode_ram_lru.rdb": {"vendor_opcode"},
 }
