@@ -325,12 +325,13 @@ def test_interruption_leaves_nothing(tmp_path: Path) -> None:
     """SIGINT and SIGTERM in the middle of a run: its own exit code, no half-built case."""
     for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
         slow = (
-            "import sys, time\n"
+            "import signal, sys, time\n"
+            # What a shell starts in the background ignores SIGINT, and so would everything that it starts.
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
             "import jobsleuth.pipeline\n"
             "def wait(*a, **k):\n"
             "    print('here', flush=True)\n"
-            # In naps: a signal between Python's last look and one long sleep would wait for its end.
-            "    for _ in range(600): time.sleep(0.1)\n"
+            "    time.sleep(60)\n"
             "sys.modules['jobsleuth.pipeline.analyze'].run_checks = wait\n"
             "from jobsleuth.cli.main import run\n"
             "run()\n"
