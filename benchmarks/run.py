@@ -37,6 +37,8 @@ JSON = "librdb JSON"
 INDEX = """
 import sys, time
 from pathlib import Path
+from jobsleuth.cli import lean
+lean.trim()  # as every command does; numpy's idle threads would keep the second core busy
 from jobsleuth.sources import RdbKeyspace
 wall, cpu = time.perf_counter(), time.process_time()
 RdbKeyspace.open(Path(sys.argv[1]))
