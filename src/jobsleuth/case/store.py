@@ -6,7 +6,6 @@ import errno
 import hashlib
 import json
 import os
-import secrets
 import shutil
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from jobsleuth.beside import hidden
 from jobsleuth.case.manifest import FILE_NAME, Manifest
 from jobsleuth.case.reader import Case
 from jobsleuth.case.schema import BY_NAME, TABLES, Table, conform
@@ -73,7 +73,7 @@ class CaseWriter:
     def __enter__(self) -> CaseWriter:
         self._refuse_existing()
         try:
-            self._folder = _sibling(self._target, "partial")
+            self._folder = hidden(self._target, "partial")
             self._folder.mkdir()
         except OSError as error:
             raise self._failed(error) from error
@@ -221,7 +221,7 @@ class CaseWriter:
             self._folder.rename(self._target)
             return
         self._refuse_existing()
-        aside = _sibling(self._target, "old")
+        aside = hidden(self._target, "old")
         self._target.rename(aside)
         try:
             self._folder.rename(self._target)
@@ -243,11 +243,6 @@ def hashed(path: Path) -> dict[str, object]:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {"sha256": digest, "bytes": path.stat().st_size}
-
-
-def _sibling(target: Path, suffix: str) -> Path:
-    """A hidden name beside `target`, on the same file system, so that a rename is atomic."""
-    return target.parent / f".{target.name}.{secrets.token_hex(4)}.{suffix}"
 
 
 def _replaceable(path: Path) -> bool:

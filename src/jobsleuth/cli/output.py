@@ -11,7 +11,6 @@ import io
 import itertools
 import json
 import os
-import secrets
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
+from jobsleuth.beside import hidden
 from jobsleuth.cli.options import RowFormat
 from jobsleuth.errors import JobsleuthError, UsageError
 from jobsleuth.safetext import csv_cell, from_bytes, terminal
@@ -201,7 +201,7 @@ def new_file(path: Path, *, force: bool = False) -> Iterator[BinaryIO]:
     if os.path.lexists(path) and not force:
         raise UsageError("the output exists", file=str(path), hint="choose another name, or give --force")
     given, path = path, Path(os.path.realpath(path))
-    partial = path.parent / f".{path.name}.{secrets.token_hex(4)}.partial"
+    partial = hidden(path, "partial")
     try:
         with partial.open("xb") as file:
             yield file

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from pathlib import Path
 
+from jobsleuth.beside import hidden
 from jobsleuth.errors import EvidenceError
 from jobsleuth.keyspace import Remark
 from jobsleuth.sources import _native
@@ -51,8 +51,7 @@ def write_keyspace(
     if out is not None:
         if os.path.lexists(out):
             raise EvidenceError("exists already", file=os.fspath(out), hint="choose another name for --out")
-        # A name that nobody can have laid a link or a file under.
-        partial = out.parent / f".{out.name}.{secrets.token_hex(4)}.partial"
+        partial = hidden(out, "partial")
     options = ReadOptions(
         salvage=salvage,
         max_value_bytes=max_value_bytes,
