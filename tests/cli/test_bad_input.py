@@ -27,6 +27,14 @@ def refused(done: subprocess.CompletedProcess[str], *telling: str) -> None:
         assert word in done.stderr
 
 
+def limited(what: int, limit: int, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command with that in `folder`, where the system's limit `what` is so low."""
+    return subprocess.run(
+        [sys.executable, "-m", "jobsleuth", *words], capture_output=True, text=True, cwd=folder, timeout=120,
+        check=False, preexec_fn=lambda: resource.setrlimit(what, (limit, limit)),
+    )  # fmt: skip
+
+
 def listing(folder: Path) -> list[str]:
     return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*"))
 
@@ -170,11 +178,7 @@ def test_a_full_disk_behind_standard_output(case: Path, words: tuple[str, ...]) 
 def test_a_file_that_cannot_grow(tmp_path: Path, limit: int) -> None:
     """The kernel lets no file grow beyond the limit, so that tables, page or manifest cannot be written: one line that
     names the case, and nothing is left, neither the case nor the hidden folder it was made in."""
-    command = [sys.executable, "-m", "jobsleuth", "analyze", str(FAULTS), "--out", "case"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-    )  # fmt: skip
+    done = limited(resource.RLIMIT_FSIZE, limit, tmp_path, "analyze", str(FAULTS), "--out", "case")
     refused(done, "case: cannot write the case: File too large")
     assert listing(tmp_path) == []
 
@@ -182,26 +186,17 @@ def test_a_file_that_cannot_grow(tmp_path: Path, limit: int) -> None:
 @pytest.mark.parametrize("limit", [10, 14])
 def test_too_few_open_files(tmp_path: Path, limit: int) -> None:
     """Whichever library meets the limit, it is the system's and no fault of jobsleuth's, and nothing is left behind."""
-    command = [sys.executable, "-m", "jobsleuth", "analyze", str(FAULTS), "--out", "case", "--quiet"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)),
-    )  # fmt: skip
+    done = limited(resource.RLIMIT_NOFILE, limit, tmp_path, "analyze", str(FAULTS), "--out", "case", "--quiet")
     refused(done, "open files")
     assert listing(tmp_path) == []
 
 
 def test_an_output_file_that_cannot_grow(case: Path, tmp_path: Path) -> None:
     """The file that could not be written is named as the user named it, and is not there."""
-    command = [sys.executable, "-m", "jobsleuth", "sql", str(case), "from jobs", "--format", "csv", "--out", "jobs.csv"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
-    )  # fmt: skip
+    words = ("sql", str(case), "from jobs", "--format", "csv", "--out")
+    done = limited(resource.RLIMIT_FSIZE, 4096, tmp_path, *words, "jobs.csv")
     refused(done, "jobsleuth: jobs.csv: cannot be written: File too large")
-    done = subprocess.run(
-        [*command[:-1], "nowhere/jobs.csv"], capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False
-    )
+    done = limited(resource.RLIMIT_FSIZE, 4096, tmp_path, *words, "nowhere/jobs.csv")
     refused(done, "jobsleuth: nowhere/jobs.csv: cannot be written: No such file or directory")
     assert listing(tmp_path) == []
 

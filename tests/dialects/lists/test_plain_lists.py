@@ -40,6 +40,12 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> jobsleuth.Case:
     return jobsleuth.analyze(FIXTURE / "evidence.rdb", tmp_path_factory.mktemp("case") / "c")
 
 
+def placed(case: jobsleuth.Case) -> dict[str, tuple[str, str, str]]:
+    """Keys that are plain lists → namespace, queue and role."""
+    rows = case.query("select key, namespace, queue, role from keys where dialect = 'lists'").to_pylist()
+    return {r["key"]: (r["namespace"], r["queue"], r["role"]) for r in rows}
+
+
 def raw(item: Any) -> bytes:
     return base64.b64decode(item["b64"]) if isinstance(item, dict) else item.encode()
 
@@ -57,8 +63,7 @@ def expected_id(member: bytes, before: Sequence[bytes] = ()) -> str:
 
 def test_only_names_that_say_so(case: jobsleuth.Case) -> None:
     """Lists called otherwise stay what they are, however much they look like queues."""
-    rows = case.query("select key, namespace, queue, role from keys where dialect = 'lists'").to_pylist()
-    assert {r["key"]: (r["namespace"], r["queue"], r["role"]) for r in rows} == STRUCTURES
+    assert placed(case) == STRUCTURES
 
 
 def test_members(case: jobsleuth.Case) -> None:
@@ -166,8 +171,7 @@ def test_lists_without_a_part_for_the_queue_are_queues_of_their_own(tmp_path: Pa
             b"elsewhere": [job],
         },
     )
-    rows = case.query("select key, namespace, queue, role from keys where dialect = 'lists'").to_pylist()
-    assert {r["key"]: (r["namespace"], r["queue"], r["role"]) for r in rows} == {
+    assert placed(case) == {
         "jobs": ("lists", "jobs", "waiting"),
         "jobs:busy:w1": ("lists", "jobs", "processing"),
         "mails": ("lists", "mails", "waiting"),
@@ -283,8 +287,7 @@ def test_what_belongs_to_a_queue_is_no_queue(tmp_path: Path) -> None:
     case = jobsleuth.analyze(rdb.path, tmp_path / "c")
     held = case.query("select worker_name from jobs where worker_name is not null order by 1").to_pylist()
     assert [row["worker_name"] for row in held] == ["host-1:4711", "w1"]
-    rows = case.query("select key, namespace, queue, role from keys where dialect = 'lists'").to_pylist()
-    assert {r["key"]: (r["namespace"], r["queue"], r["role"]) for r in rows} == {
+    assert placed(case) == {
         "mails:queue": ("lists", "mails", "waiting"),
         "mails:queue:processing": ("lists", "mails", "processing"),
         "mails:queue:processing:w1": ("lists", "mails", "processing"),
