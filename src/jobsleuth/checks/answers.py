@@ -37,7 +37,7 @@ _FINGERPRINT = """
     ])::VARCHAR || CASE WHEN g.db <> 0 THEN ' in database ' || g.db ELSE '' END)[:32]
 """
 _PLAIN = f"SELECT g.* REPLACE ({_FINGERPRINT} AS fingerprint) FROM given_findings AS g ORDER BY g.nth"
-_AT_ONCE = 50_000
+_AT_ONCE = 16_384
 _PLACE = ", ".join(JOB_PLACE)
 # What shows that a job was started, newest sign; BullMQ's counters and Asynq's outlive a retry, the time may not.
 _KNOWN = f"""

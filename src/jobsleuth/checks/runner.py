@@ -22,6 +22,7 @@ from jobsleuth.checks.macros import MACROS
 from jobsleuth.checks.policy import Policy
 from jobsleuth.checks.shown import LONGEST_SENTENCE, LONGEST_VALUE, as_read, as_stored, harmless, sound_json
 from jobsleuth.errors import UsageError
+from jobsleuth.memory import give_back
 
 if TYPE_CHECKING:
     import duckdb
@@ -108,6 +109,7 @@ def run_checks(case: Case, policy: Policy | None = None, checks: Sequence[type[C
                     "texts": list(check.texts().items()),
                 }
             )
+        give_back()  # what the queries kept: the answers may need as much
         made = pa.concat_tables(findings) if findings else conform("findings", pa.table({}))
         made = _with_answers(connection, made, bench.columns, odd_ids)
         # Before known findings are left out: what is known may still explain what is new.

@@ -19,10 +19,10 @@ from jobsleuth.checks import Check, Policy, all_checks, run_checks
 from jobsleuth.dialects import Described, Dialect, Options, all_dialects
 from jobsleuth.errors import UsageError
 from jobsleuth.keyspace import Claims
+from jobsleuth.memory import give_back, lean_arrow
 from jobsleuth.pipeline.exact import Exact
 from jobsleuth.pipeline.fingerprint import Fingerprint, fingerprint, require_unchanged
 from jobsleuth.pipeline.keys_table import key_batches, timeless, unclaimed
-from jobsleuth.pipeline.memory import give_back, lean_arrow
 from jobsleuth.pipeline.transitions import transitions
 from jobsleuth.reports import Document, document, prepare_html, render_html
 from jobsleuth.sources import (
