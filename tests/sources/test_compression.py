@@ -7,6 +7,8 @@ import gzip
 import io
 import lzma
 import random
+import shutil
+import subprocess
 import zlib
 from collections.abc import Callable
 
@@ -107,16 +109,74 @@ def test_frames_to_be_skipped_are_skipped(compression: str) -> None:
     assert unpacked(compression, data) == (PLAIN + b"x", 0)
 
 
-@pytest.mark.parametrize("compression", ["gzip", "bzip2", "xz"])
+@pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_what_stands_behind_is_counted(compression: str) -> None:
-    """Padding of a tape and a stranger's bytes are no data and no fault, but a number."""
+    """Padding of a tape and a stranger's bytes are no data and no fault, but a number.
+
+    `gzip`, `bzip2`, `zstd`, `lz4` and `xz -d`, given each of these, all write the content whole; the first two go on.
+    """
     data = packed(compression, PLAIN)
     assert unpacked(compression, data + bytes(512)) == (PLAIN, 512)
     assert unpacked(compression, data + b"\0\0\0\0rest") == (PLAIN, 8)
+    assert unpacked(compression, data + b"r") == (PLAIN, 1)
     # Padding longer than what is read at once, between two members and before the rest.
     padding = bytes(5 << 19)
     assert unpacked(compression, data + padding + data + padding + b"rest") == (PLAIN * 2, len(padding) + 4)
     assert unpacked(compression, data + bytes(4) + packed(compression, b"x")) == (PLAIN + b"x", 0)
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+def test_frames_end_where_their_own_lengths_say(compression: str) -> None:
+    """Frames of every form the tools can write, with bytes behind them: nothing is missing and nothing too much."""
+    forms = {
+        # `zstd` and `lz4` with content size, checks of frame and blocks, dependent blocks, repeats and stored blocks.
+        "zstd": [["-3"], ["--no-check", "-19"], ["--no-content-size", "-1"], ["--long=27"], ["-T2", "-B16KiB"]],
+        "lz4": [["-1"], ["--content-size", "-BX", "-B4"], ["--no-frame-crc", "-B7"], ["-BD", "-9"], ["-BI", "-B5"]],
+    }
+    tool = shutil.which(compression)
+    if tool is None:
+        pytest.skip(f"{compression} is not installed")
+    for content in (PLAIN, b"", b"a", bytes(1 << 20), random.Random(3).randbytes(300_000), b"job" * 90_000):
+        for form in forms[compression]:
+            data = subprocess.run([tool, "-q", "-c", *form], input=content, capture_output=True, check=True).stdout
+            assert unpacked(compression, data + SKIPPABLE + data + b"rest") == (content * 2, 4), form
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_where_more_seems_to_begin_behind_is_told(compression: str) -> None:
+    """A member whose first byte was changed is a stranger's bytes; that another follows says that it was none."""
+    data = packed(compression, PLAIN)
+    unpacking = Unpacking(compression, Tape(io.BytesIO(data + b"x" + data[1:] + data), "given"))
+    assert b"".join(unpacking) == PLAIN
+    assert (unpacking.trailing, unpacking.again) == (2 * len(data), 2 * len(data))
+
+
+@pytest.mark.parametrize("compression", ["gzip", "bzip2", "xz"])
+@pytest.mark.parametrize("between", [b"", b"\0\0\0\0"])
+def test_many_members_cost_no_more_than_their_bytes(compression: str, between: bytes) -> None:
+    """100,000 members that hold nothing: each byte is read a few times, not with a megabyte of what follows it."""
+
+    class Counting(Tape):
+        given = 0
+
+        def read(self, count: int) -> bytes:
+            piece = super().read(count)
+            self.given += len(piece)
+            return piece
+
+    data = (packed(compression, b"") + between) * 100_000 + packed(compression, b"the end")
+    tape = Counting(io.BytesIO(data), "given")
+    assert b"".join(Unpacking(compression, tape)) == b"the end"
+    assert tape.given < 10 * len(data)
+
+
+@pytest.mark.parametrize("compression", ["bzip2", "xz"])
+def test_a_bomb_unfolds_in_small_pieces(compression: str) -> None:
+    """60 MB of zeros in a few bytes never come at once: `bzip2` packs 45 MB into as many bytes."""
+    data = packed(compression, bytes(60 << 20))
+    sizes = [len(piece) for piece in Unpacking(compression, Tape(io.BytesIO(data), "given"))]
+    assert sum(sizes) == 60 << 20
+    assert max(sizes) <= 1 << 20
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)

@@ -255,8 +255,8 @@ def test_evidence_just_within_the_limit_is_read(tmp_path: Path, room: SpoolOptio
 def test_the_disk_is_not_filled(
     compression: str, tmp_path: Path, room: SpoolOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """20 MB where 1 MB can be spared: refused before (gzip tells its size) or while it is written (bzip2 does not)."""
-    spare = spool.RESERVE + (1 << 20)
+    """20 MB where half a MB can be spared: refused before (gzip tells its size) or while written (bzip2 does not)."""
+    spare = spool.RESERVE + (1 << 19)
     monkeypatch.setattr(spool.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1 << 40, 0, spare))
     error = refused(given(tmp_path, PACK[compression](PLAIN + bytes(20 << 20))), room)
     assert "has no room" in error.message

@@ -14,19 +14,17 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from jobsleuth.errors import EvidenceError
+from jobsleuth.sources.frames import MAGIC, Frames, skipped_bytes
 
 HEAD = 1024
 """First bytes that the judgements of this module need to see."""
 _MAGIC: dict[str, bytes] = {
     "gzip": b"\x1f\x8b\x08",
-    "zstd": b"\x28\xb5\x2f\xfd",
-    "lz4": b"\x04\x22\x4d\x18",
+    **MAGIC,
     "bzip2": b"BZh",
     "xz": b"\xfd7zXZ\x00",
 }
 COMPRESSIONS = tuple(_MAGIC)
-_SKIPPED_FRAME = b"\x2a\x4d\x18"
-"""Behind a byte 0x50 to 0x5f: a frame to pass over, in zstd and in LZ4 files alike."""
 _ENVELOPE = b"VCS\x01"
 """Begins what Valkey's development branch (not 9.1) writes with `rdbcompression lz4`: version, codec, flags and kind, a
 byte each, then one frame that holds the whole snapshot. The frame itself tells its codec."""
@@ -37,6 +35,10 @@ _XZ_MEMORY = 1 << 30
 """`xz -9` needs 65 MB; a dictionary beyond this is refused."""
 _LOAD = 1 << 20
 _FRAME_STEP = 1 << 13
+_FIRST_STEP = 1 << 6
+"""Bytes read first of a member behind another: there may be very many, and what is read beyond an end comes again."""
+_MOST_AT_ONCE = 1 << 20
+"""Bytes that bzip2 and xz may hand out at once: 45 bytes of bzip2 may hold 45 MB."""
 _CUT_SHORT = "is cut short: it ends before the compressed data does"
 
 
@@ -64,8 +66,6 @@ class Tape:
         shown: the evidence as errors name it.
         offset: bytes handed out.
     """
-
-    closed = False
 
     def __init__(self, raw: BinaryIO, shown: str) -> None:
         self.shown = shown
@@ -106,13 +106,6 @@ class Tape:
         self._at -= count
         self.offset -= count
 
-    def readable(self) -> bool:
-        """True: Arrow asks."""
-        return True
-
-    def close(self) -> None:
-        """Nothing: whoever opened the file closes it."""
-
     def finish(self) -> tuple[str, int]:
         """Passes over what is left; SHA-256 and size of everything."""
         while self.read(_LOAD):
@@ -123,8 +116,8 @@ class Tape:
 def recognise(head: bytes) -> str | None:
     """Name of the compression that begins with these bytes, in Valkey's envelope or not; None: none that is known."""
     at = _ENVELOPE_BYTES if head.startswith(_ENVELOPE) else 0
-    while head[at + 1 : at + 4] == _SKIPPED_FRAME and head[at] & 0xF0 == 0x50 and at + 8 <= len(head):
-        at += 8 + int.from_bytes(head[at + 4 : at + 8], "little")
+    while skipped := skipped_bytes(head[at : at + 8]):
+        at += skipped
     start = head[at : at + 8]
     for name, magic in _MAGIC.items():
         if start.startswith(magic) and (at == 0 or name in ("zstd", "lz4")):
@@ -167,6 +160,7 @@ class Unpacking:
 
     Attributes:
         trailing: bytes behind the compressed data, once the iteration has ended.
+        again: offset where more of the same compression seems to begin in them; None: nowhere.
 
     Raises:
         Damage: while iterating; all that could be unpacked before has been handed out (of zstd, LZ4, bzip2 and xz: but
@@ -177,19 +171,25 @@ class Unpacking:
         self._compression = compression
         self._tape = tape
         self.trailing = 0
+        self.again: int | None = None
+        self._first_step = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        if self._compression in ("zstd", "lz4"):
-            return self._frames()
-        return self._members()
+        if self._compression in MAGIC:
+            if self._tape.peek(len(_ENVELOPE)) == _ENVELOPE:
+                self._tape.read(_ENVELOPE_BYTES)
+            unpacked = self._frames
+        else:
+            unpacked = self._members
+        yield from unpacked()
+        while self._goes_on():
+            yield from unpacked()
 
     def _frames(self) -> Iterator[bytes]:
         import pyarrow as pa
 
         tape = self._tape
-        if tape.peek(len(_ENVELOPE)) == _ENVELOPE:
-            tape.read(_ENVELOPE_BYTES)
-        unpacked = pa.CompressedInputStream(pa.PythonFile(tape, "r"), self._compression)
+        unpacked = pa.CompressedInputStream(pa.PythonFile(Frames(self._compression, tape), "r"), self._compression)
         while True:
             try:
                 piece = unpacked.read(_FRAME_STEP)
@@ -207,24 +207,40 @@ class Unpacking:
         tape, magic = self._tape, _MAGIC[self._compression]
         while True:
             decoder: _Deflate | _Blocks = _Deflate() if self._compression == "gzip" else _Blocks(self._compression)
+            step = self._first_step or decoder.step
             while not decoder.engine.eof:
                 start = tape.offset
-                piece = tape.read(decoder.step)
+                piece = tape.read(step)
                 if not piece:
                     raise Damage(_CUT_SHORT, start, cut_short=True)
                 yield from decoder.unpack(piece, start)
+                step = min(2 * step, decoder.step)
             tape.put_back(len(decoder.engine.unused_data))
-            while piece := tape.read(_LOAD):
-                rest = len(piece.lstrip(b"\0"))
-                self.trailing += len(piece) - rest
-                if rest:
-                    tape.put_back(rest)
-                    break
+            self._first_step = _FIRST_STEP
             if tape.peek(len(magic)) != magic:
-                while piece := tape.read(_LOAD):
-                    self.trailing += len(piece)
                 return
-            self.trailing = 0
+
+    def _goes_on(self) -> bool:
+        """Whether more follows behind padding of zeros; if not, all that is left has been counted."""
+        tape, magic = self._tape, _MAGIC[self._compression]
+        self.trailing = 0
+        step, padding, before = _FIRST_STEP, True, b""
+        while piece := tape.read(step):
+            step = min(2 * step, _LOAD)
+            rest = len(piece.lstrip(b"\0")) if padding else len(piece)
+            if rest and padding:
+                self.trailing += len(piece) - rest
+                tape.put_back(rest)
+                if tape.peek(len(magic)) == magic:
+                    return True
+                padding = False
+                continue
+            self.trailing += len(piece)
+            seen = (before + piece).find(magic)
+            if seen >= 0 and self.again is None:
+                self.again = tape.offset - len(before + piece) + seen
+            before = piece[1 - len(magic) :]
+        return False
 
 
 class _Deflate:
@@ -268,8 +284,12 @@ class _Blocks:
         )
 
     def unpack(self, piece: bytes, start: int) -> Iterator[bytes]:
-        try:
-            unpacked = self.engine.decompress(piece)
-        except (OSError, lzma.LZMAError) as error:
-            raise Damage(f"is damaged before here ({error})", start + len(piece)) from None
-        yield unpacked
+        while True:
+            try:
+                unpacked = self.engine.decompress(piece, _MOST_AT_ONCE)
+            except (OSError, lzma.LZMAError) as error:
+                raise Damage(f"is damaged before here ({error})", start + len(piece)) from None
+            yield unpacked
+            if self.engine.eof or self.engine.needs_input:
+                return
+            piece = b""

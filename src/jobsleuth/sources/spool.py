@@ -241,7 +241,8 @@ def _fill(
             raise EvidenceError(message, file=tape.shown, offset=damage.offset, hint=hint) from None
         how = "compression_cut_short" if damage.cut_short else "compression_damaged"
         unpacked = target.written + len(first or b"")
-        remarks.append(Remark(how, f"{message}; {unpacked:,} bytes could be unpacked", damage.offset))
+        doubt = "" if damage.cut_short else ", the last of them perhaps wrongly"
+        remarks.append(Remark(how, f"{message}; {unpacked:,} bytes could be unpacked{doubt}", damage.offset))
     if first is not None:
         kind = evidence_kind(first, tape.shown, compression)
         target.write(first)
@@ -249,6 +250,8 @@ def _fill(
     if unpacking is not None and unpacking.trailing:
         count = unpacking.trailing
         message = f"{count:,} bytes behind the {compression} data belong to nothing"
+        if unpacking.again is not None:
+            message += f"; more of it seems to begin in them, at byte {unpacking.again:,}, and was not read"
         remarks.append(Remark("compression_trailing_bytes", message, tape.offset - count, count))
     return kind, tuple(remarks)
 
