@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -40,6 +41,17 @@ def desk(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def words(command: str, case: str = "case") -> list[str]:
     more = READING[command]
     return [command] if more is None else [command, case, *more]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fills_the_lines_it_has(run: Run, command: str) -> None:
+    """At 80 columns a line of what a command says of itself ends only where the next word has no room, or a paragraph
+    does."""
+    text = run(command, "--help", COLUMNS="80").stdout.partition("Usage:")[2].partition("╭")[0].partition("\n")[2]
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        lines = paragraph.splitlines()
+        for line, following in pairwise(lines):
+            assert len(f"{line.strip()} {following.split()[0]}") > 78, paragraph
 
 
 @pytest.mark.parametrize("command", COMMANDS)

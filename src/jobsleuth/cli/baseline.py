@@ -9,7 +9,6 @@ import typer
 
 from jobsleuth.cli import lean, output, policies, redaction
 from jobsleuth.cli.options import (
-    BaselineOption,
     CaseArgument,
     ChecksOption,
     ConfigOption,
@@ -42,7 +41,15 @@ def command(
         str | None,
         typer.Option("--expires", metavar="DATE", help="From this date of a snapshot on they are reported again."),
     ] = None,
-    baseline: BaselineOption = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            "--baseline",
+            metavar="FILE",
+            help="An older baseline, whose reasons and expiry dates are kept for findings that are still there.",
+            show_default=False,
+        ),
+    ] = None,
     checks: ChecksOption = None,
     config: ConfigOption = None,
     redact: RedactOption = False,
@@ -53,9 +60,8 @@ def command(
 ) -> None:
     """Write the findings of a case as a baseline for `check --baseline` and `analyze --baseline`.
 
-    With --baseline, what an older one says of reason and expiry is kept for findings that are still there. It is JSON;
-    with --out, --json tells on standard output what was written. With --redact, findings whose queue, job or key was
-    replaced are known only to a `check` with the same --redact-key.
+    It is JSON; with --out, --json tells on standard output what was written. With --redact, findings whose queue, job
+    or key was replaced are known only to a `check` with the same --redact-key.
     """
     lean.without_pandas()
     from jobsleuth.checks import all_checks, make_baseline, read_baseline, read_end, run_checks
@@ -77,7 +83,7 @@ def command(
         with output.new_file(out, force=force) as file:
             file.write(text.encode("utf-8"))
         if json:
-            output.dump({"out": str(out), "findings": len(read_baseline(out))})
+            output.dump({"out": str(out), "findings": len(judged.findings["fingerprint"].unique())})
     if redact_key is None and not quiet and _names_digests(opened, judged.findings):
         output.note(
             "findings about redacted queues, jobs or keys are known to no other run: --redact-key keeps its key"

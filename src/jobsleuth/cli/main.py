@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
+from inspect import getdoc
 from typing import Annotated
 
 import typer
@@ -58,8 +60,15 @@ _COMMANDS = (
     *(analyze, check, baseline, report, queues, jobs, job, timeline, keys, export, sql),
     *(explain, cat, guess, layout, crosscheck, verify, demo),
 )
+
+
+def _told(command: Callable[..., None]) -> str:
+    """What a command says of itself, a line a paragraph: `--help` would break lines where the source does."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in (getdoc(command) or "").split("\n\n"))
+
+
 for module in _COMMANDS:
-    app.command(module.__name__.rpartition(".")[2], epilog=module.EXAMPLE)(module.command)
+    app.command(module.__name__.rpartition(".")[2], help=_told(module.command), epilog=module.EXAMPLE)(module.command)
 
 
 def _version(wanted: bool) -> None:
