@@ -42,7 +42,7 @@ pub fn index(
     let mut pass = Pass {
         table: KeyTableBuilder::new(),
         summary: Summary::start(walker.header(), bytes),
-        db: 0,
+        run: Run::default(),
         slots: Slots::default(),
         checksum: None,
     };
@@ -60,6 +60,7 @@ pub fn index(
             Err(error) => break Err(error),
         }
     };
+    pass.run.count_into(&mut pass.summary);
     let end = walker.offset();
     pass.summary.end_offset = end;
     if let Err(error) = outcome {
@@ -81,10 +82,29 @@ pub fn index(
     Ok(Indexed { table: pass.table.finish()?, summary: pass.summary, context: walker.context() })
 }
 
+/// Keys of one database that came one after another: counted here, since to look up who keeps the count takes as long
+/// as to pass over a short key.
+#[derive(Default)]
+struct Run {
+    db: u64,
+    expires: u64,
+    kinds: [u64; Kind::ALL.len()],
+}
+
+impl Run {
+    fn count_into(&mut self, summary: &mut Summary) {
+        let keys = self.kinds.iter().sum::<u64>();
+        if keys > 0 {
+            summary.count(self.db, keys, self.expires, Kind::ALL.into_iter().zip(self.kinds));
+        }
+        *self = Run { db: self.db, ..Run::default() };
+    }
+}
+
 struct Pass {
     table: KeyTableBuilder,
     summary: Summary,
-    db: u64,
+    run: Run,
     slots: Slots,
     checksum: Option<Checksum>,
 }
@@ -92,15 +112,12 @@ struct Pass {
 impl Pass {
     fn key(&mut self, entry: &KeyEntry<'_>) -> Result<()> {
         let summary = &mut self.summary;
-        summary.counts.keys += 1;
-        summary.count_kind(entry.kind);
-        let expires = u64::from(entry.expire_at_ms.is_some());
-        summary.counts.expires += expires;
-        if let Some(database) = summary.database(entry.db) {
-            database.keys += 1;
-            database.expires += expires;
+        let expires = entry.expire_at_ms.is_some();
+        if let Some(count) = self.run.kinds.get_mut(usize::from(entry.kind.code())) {
+            *count += 1;
         }
-        self.slots.key(expires > 0);
+        self.run.expires += u64::from(expires);
+        self.slots.key(expires);
         if let Some(id) = entry.module {
             summary.learn_module(id, 1);
         }
@@ -149,12 +166,13 @@ impl Pass {
                 summary.learn_function(function.name, function.engine, function.source.len());
             }
             Item::SelectDb(db) => {
-                self.db = db;
+                self.run.count_into(summary);
+                self.run.db = db;
                 self.slots.close(summary);
                 summary.database(db);
             }
             Item::ResizeDb { keys, expires } => {
-                if let Some(database) = summary.database(self.db) {
+                if let Some(database) = summary.database(self.run.db) {
                     database.hint_keys = Some(keys);
                     database.hint_expires = Some(expires);
                 }

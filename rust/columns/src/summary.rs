@@ -235,8 +235,17 @@ impl Summary {
         Some(self.databases.entry(db).or_default())
     }
 
-    pub(crate) fn count_kind(&mut self, kind: Kind) {
-        *self.counts.kinds.entry(kind.as_str()).or_default() += 1;
+    /// Counts keys of a database, and of each kind.
+    pub(crate) fn count(&mut self, db: u64, keys: u64, expires: u64, kinds: impl IntoIterator<Item = (Kind, u64)>) {
+        self.counts.keys += keys;
+        self.counts.expires += expires;
+        if let Some(database) = self.database(db) {
+            database.keys += keys;
+            database.expires += expires;
+        }
+        for (kind, keys) in kinds.into_iter().filter(|&(_, keys)| keys > 0) {
+            *self.counts.kinds.entry(kind.as_str()).or_default() += keys;
+        }
     }
 
     pub(crate) fn note(&mut self, kind: &'static str, offset: Option<u64>, count: u64, message: String) {

@@ -1,5 +1,6 @@
 //! The keys of a file, one row each, in chunks that other programs share without copying.
 
+use std::mem;
 use std::sync::Arc;
 
 use arrow_array::types::Int8Type;
@@ -16,40 +17,6 @@ use crate::error::Result;
 const CHUNK_ROWS: usize = 1 << 16;
 /// Bytes of keys that close a chunk early: Arrow's offsets are 32 bits, and keys may grow fourfold as text.
 const CHUNK_KEY_BYTES: usize = 256 << 20;
-
-const KINDS: [Kind; 9] = [
-    Kind::String,
-    Kind::List,
-    Kind::Set,
-    Kind::Zset,
-    Kind::Hash,
-    Kind::Stream,
-    Kind::Array,
-    Kind::Vectorset,
-    Kind::Module,
-];
-
-const ENCODINGS: [Encoding; 19] = [
-    Encoding::Int,
-    Encoding::Raw,
-    Encoding::Lzf,
-    Encoding::LinkedList,
-    Encoding::Quicklist,
-    Encoding::Hashtable,
-    Encoding::Skiplist,
-    Encoding::Zipmap,
-    Encoding::Ziplist,
-    Encoding::Intset,
-    Encoding::Listpack,
-    Encoding::ListpackEx,
-    Encoding::Stream,
-    Encoding::SlicedArray,
-    Encoding::TemplateListpack,
-    Encoding::TemplateArray,
-    Encoding::PathHash,
-    Encoding::Module,
-    Encoding::Opaque,
-];
 
 /// One key as the index pass finds it.
 #[derive(Clone, Copy, Debug)]
@@ -86,8 +53,9 @@ struct Chunk {
     db: ScalarBuffer<i64>,
     key: BinaryArray,
     kinds: ScalarBuffer<i8>,
-    /// Offset of each value and its end.
-    places: Vec<(u64, u64)>,
+    offset: ScalarBuffer<u64>,
+    nbytes: ScalarBuffer<u64>,
+    value_offsets: Vec<u64>,
     rdb_types: Vec<u8>,
 }
 
@@ -136,7 +104,7 @@ impl KeyTable {
     fn locate(&self, row: u64) -> Option<(&Chunk, usize)> {
         let within = |chunk: &Chunk| {
             let at = usize::try_from(row.checked_sub(chunk.first_row)?).ok()?;
-            (at < chunk.places.len()).then_some(at)
+            (at < chunk.value_offsets.len()).then_some(at)
         };
         // Chunks are full but for the last, unless keys are very long.
         let likely = usize::try_from(row).ok().and_then(|row| self.chunks.get(row / CHUNK_ROWS));
@@ -150,9 +118,13 @@ impl KeyTable {
 
     pub fn place(&self, row: u64) -> Option<Place> {
         let (chunk, at) = self.locate(row)?;
-        let &(value_offset, end) = chunk.places.get(at)?;
-        let kind = *KINDS.get(usize::try_from(*chunk.kinds.get(at)?).ok()?)?;
-        Some(Place { value_offset, end, kind, rdb_type: *chunk.rdb_types.get(at)? })
+        let kind = *Kind::ALL.get(usize::try_from(*chunk.kinds.get(at)?).ok()?)?;
+        Some(Place {
+            value_offset: *chunk.value_offsets.get(at)?,
+            end: chunk.offset.get(at)?.saturating_add(*chunk.nbytes.get(at)?),
+            kind,
+            rdb_type: *chunk.rdb_types.get(at)?,
+        })
     }
 
     /// Database and bytes of a key.
@@ -175,7 +147,6 @@ pub struct KeyTableBuilder {
     open: Columns,
 }
 
-#[derive(Default)]
 struct Columns {
     db: Vec<i64>,
     key_bytes: Vec<u8>,
@@ -186,8 +157,34 @@ struct Columns {
     offset: Vec<u64>,
     nbytes: Vec<u64>,
     elements: Nullable<u64>,
-    places: Vec<(u64, u64)>,
+    value_offsets: Vec<u64>,
     rdb_types: Vec<u8>,
+}
+
+impl Columns {
+    /// Room for as much as the chunk before had: grown step by step, the columns would be copied several times.
+    fn like(rows: usize, key_bytes: usize) -> Self {
+        Columns {
+            db: Vec::with_capacity(rows),
+            key_bytes: Vec::with_capacity(key_bytes),
+            key_ends: ends(rows),
+            kinds: Vec::with_capacity(rows),
+            encodings: Vec::with_capacity(rows),
+            expire_at: Nullable::with_capacity(rows),
+            offset: Vec::with_capacity(rows),
+            nbytes: Vec::with_capacity(rows),
+            elements: Nullable::with_capacity(rows),
+            value_offsets: Vec::with_capacity(rows),
+            rdb_types: Vec::with_capacity(rows),
+        }
+    }
+}
+
+/// Where no key ends yet.
+fn ends(rows: usize) -> Vec<i32> {
+    let mut ends = Vec::with_capacity(rows + 1);
+    ends.push(0);
+    ends
 }
 
 struct Nullable<T> {
@@ -195,33 +192,24 @@ struct Nullable<T> {
     valid: NullBufferBuilder,
 }
 
-impl<T> Default for Nullable<T> {
-    fn default() -> Self {
-        Nullable { values: Vec::new(), valid: NullBufferBuilder::new(0) }
-    }
-}
-
 impl<T: Default> Nullable<T> {
+    fn with_capacity(rows: usize) -> Self {
+        Nullable { values: Vec::with_capacity(rows), valid: NullBufferBuilder::new(rows) }
+    }
+
     fn push(&mut self, value: Option<T>) {
         self.valid.append(value.is_some());
         self.values.push(value.unwrap_or_default());
     }
 
     fn finish(&mut self) -> (Vec<T>, Option<NullBuffer>) {
-        let mut values = std::mem::take(&mut self.values);
-        values.shrink_to_fit();
-        (values, self.valid.finish())
+        (taken(mem::take(&mut self.values)), self.valid.finish())
     }
 }
 
-fn taken<T>(column: &mut Vec<T>) -> Vec<T> {
-    let mut column = std::mem::take(column);
+fn taken<T>(mut column: Vec<T>) -> Vec<T> {
     column.shrink_to_fit();
     column
-}
-
-fn code<T: PartialEq>(known: &[T], value: &T) -> i8 {
-    known.iter().position(|k| k == value).and_then(|at| i8::try_from(at).ok()).unwrap_or(0)
 }
 
 impl Default for KeyTableBuilder {
@@ -235,9 +223,9 @@ impl KeyTableBuilder {
         let names = |names: Vec<&str>| -> ArrayRef { Arc::new(StringArray::from(names)) };
         KeyTableBuilder {
             table: KeyTable { schema: schema(), chunks: Vec::new(), rows: 0 },
-            kind_names: names(KINDS.iter().map(|kind| kind.as_str()).collect()),
-            encoding_names: names(ENCODINGS.iter().map(|encoding| encoding.as_str()).collect()),
-            open: Columns::default(),
+            kind_names: names(Kind::ALL.iter().map(|kind| kind.as_str()).collect()),
+            encoding_names: names(Encoding::ALL.iter().map(|encoding| encoding.as_str()).collect()),
+            open: Columns::like(0, 0),
         }
     }
 
@@ -250,13 +238,13 @@ impl KeyTableBuilder {
         open.db.push(i64::try_from(new.db).unwrap_or(i64::MAX));
         open.key_bytes.extend_from_slice(new.key);
         open.key_ends.push(i32::try_from(open.key_bytes.len()).unwrap_or(i32::MAX));
-        open.kinds.push(code(&KINDS, &new.kind));
-        open.encodings.push(code(&ENCODINGS, &new.encoding));
+        open.kinds.push(new.kind.code() as i8);
+        open.encodings.push(new.encoding.code() as i8);
         open.expire_at.push(new.expire_at);
         open.offset.push(new.offset);
         open.nbytes.push(new.end.saturating_sub(new.offset));
         open.elements.push(new.elements);
-        open.places.push((new.value_offset, new.end));
+        open.value_offsets.push(new.value_offset);
         open.rdb_types.push(new.rdb_type);
         Ok(())
     }
@@ -280,32 +268,32 @@ impl KeyTableBuilder {
         if rows == 0 {
             return Ok(());
         }
-        let open = &mut self.open;
-        let db = ScalarBuffer::from(taken(&mut open.db));
-        let mut ends = Vec::with_capacity(rows + 1);
-        ends.push(0);
-        ends.append(&mut open.key_ends);
-        let keys = Buffer::from_vec(taken(&mut open.key_bytes));
-        let key = BinaryArray::try_new(OffsetBuffer::new(ends.into()), keys, None)?;
-        let kinds = ScalarBuffer::from(taken(&mut open.kinds));
+        let next = Columns::like(rows, self.open.key_bytes.len().min(CHUNK_ROWS << 8));
+        let mut open = mem::replace(&mut self.open, next);
+        let db = ScalarBuffer::from(taken(open.db));
+        let keys = Buffer::from_vec(taken(open.key_bytes));
+        let key = BinaryArray::try_new(OffsetBuffer::new(taken(open.key_ends).into()), keys, None)?;
+        let kinds = ScalarBuffer::from(taken(open.kinds));
         let named = |codes: ScalarBuffer<i8>, names: &ArrayRef| {
             DictionaryArray::<Int8Type>::try_new(Int8Array::new(codes, None), Arc::clone(names))
         };
         let (expire_at, has_expiry) = open.expire_at.finish();
         let (elements, has_elements) = open.elements.finish();
+        let (offset, nbytes) = (ScalarBuffer::from(taken(open.offset)), ScalarBuffer::from(taken(open.nbytes)));
         let columns: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::new(db.clone(), None)),
             Arc::new(key.clone()),
             Arc::new(named(kinds.clone(), &self.kind_names)?),
-            Arc::new(named(taken(&mut open.encodings).into(), &self.encoding_names)?),
+            Arc::new(named(taken(open.encodings).into(), &self.encoding_names)?),
             Arc::new(Int64Array::try_new(expire_at.into(), has_expiry)?),
-            Arc::new(UInt64Array::new(taken(&mut open.offset).into(), None)),
-            Arc::new(UInt64Array::new(taken(&mut open.nbytes).into(), None)),
+            Arc::new(UInt64Array::new(offset.clone(), None)),
+            Arc::new(UInt64Array::new(nbytes.clone(), None)),
             Arc::new(UInt64Array::try_new(elements.into(), has_elements)?),
         ];
         let batch = RecordBatch::try_new(self.table.schema(), columns)?;
-        let (places, rdb_types) = (taken(&mut open.places), taken(&mut open.rdb_types));
-        self.table.chunks.push(Chunk { first_row: self.table.rows, batch, db, key, kinds, places, rdb_types });
+        let (value_offsets, rdb_types) = (taken(open.value_offsets), taken(open.rdb_types));
+        let first_row = self.table.rows;
+        self.table.chunks.push(Chunk { first_row, batch, db, key, kinds, offset, nbytes, value_offsets, rdb_types });
         self.table.rows += rows as u64;
         Ok(())
     }

@@ -19,6 +19,25 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Every kind, at the place that is its code.
+    pub const ALL: [Kind; 9] = [
+        Kind::String,
+        Kind::List,
+        Kind::Set,
+        Kind::Zset,
+        Kind::Hash,
+        Kind::Stream,
+        Kind::Array,
+        Kind::Vectorset,
+        Kind::Module,
+    ];
+
+    /// A number below the length of [`ALL`](Self::ALL).
+    #[inline]
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Kind::String => "string",
@@ -64,6 +83,35 @@ pub enum Encoding {
 }
 
 impl Encoding {
+    /// Every encoding, at the place that is its code.
+    pub const ALL: [Encoding; 19] = [
+        Encoding::Int,
+        Encoding::Raw,
+        Encoding::Lzf,
+        Encoding::LinkedList,
+        Encoding::Quicklist,
+        Encoding::Hashtable,
+        Encoding::Skiplist,
+        Encoding::Zipmap,
+        Encoding::Ziplist,
+        Encoding::Intset,
+        Encoding::Listpack,
+        Encoding::ListpackEx,
+        Encoding::Stream,
+        Encoding::SlicedArray,
+        Encoding::TemplateListpack,
+        Encoding::TemplateArray,
+        Encoding::PathHash,
+        Encoding::Module,
+        Encoding::Opaque,
+    ];
+
+    /// A number below the length of [`ALL`](Self::ALL).
+    #[inline]
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Encoding::Int => "int",
@@ -277,6 +325,17 @@ mod tests {
         assert_eq!(id("MBbloom--", 4).to_string(), "MBbloom-- v4");
         assert!(id("vectorset", 0).is_vectorset());
         assert!(!id("vectorset", 1).is_vectorset());
+    }
+
+    /// A code is the place in the list of all, which tables of names are made of.
+    #[test]
+    fn codes_are_places() {
+        for (at, kind) in Kind::ALL.into_iter().enumerate() {
+            assert_eq!(usize::from(kind.code()), at, "{}", kind.as_str());
+        }
+        for (at, encoding) in Encoding::ALL.into_iter().enumerate() {
+            assert_eq!(usize::from(encoding.code()), at, "{}", encoding.as_str());
+        }
     }
 
     /// The class word of a Redis 8.10 file with a class KMT1 of version 1.

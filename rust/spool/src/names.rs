@@ -4,44 +4,12 @@ use jobsleuth_formats::{Encoding, Kind, ModuleId};
 
 /// The kind that TYPE calls so.
 pub fn kind_named(name: &[u8]) -> Option<Kind> {
-    const KINDS: [Kind; 9] = [
-        Kind::String,
-        Kind::List,
-        Kind::Set,
-        Kind::Zset,
-        Kind::Hash,
-        Kind::Stream,
-        Kind::Array,
-        Kind::Vectorset,
-        Kind::Module,
-    ];
-    KINDS.into_iter().find(|kind| kind.as_str().as_bytes() == name)
+    Kind::ALL.into_iter().find(|kind| kind.as_str().as_bytes() == name)
 }
 
 /// The encoding of that name.
 pub fn encoding_named(name: &[u8]) -> Option<Encoding> {
-    const ENCODINGS: [Encoding; 19] = [
-        Encoding::Int,
-        Encoding::Raw,
-        Encoding::Lzf,
-        Encoding::LinkedList,
-        Encoding::Quicklist,
-        Encoding::Hashtable,
-        Encoding::Skiplist,
-        Encoding::Zipmap,
-        Encoding::Ziplist,
-        Encoding::Intset,
-        Encoding::Listpack,
-        Encoding::ListpackEx,
-        Encoding::Stream,
-        Encoding::SlicedArray,
-        Encoding::TemplateListpack,
-        Encoding::TemplateArray,
-        Encoding::PathHash,
-        Encoding::Module,
-        Encoding::Opaque,
-    ];
-    ENCODINGS.into_iter().find(|encoding| encoding.as_str().as_bytes() == name)
+    Encoding::ALL.into_iter().find(|encoding| encoding.as_str().as_bytes() == name)
 }
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
