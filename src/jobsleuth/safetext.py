@@ -19,7 +19,12 @@ _INVISIBLE = frozenset(
 ) | frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
 _MARKS = 4
 """Marks in a row on one letter: no script writes more, and a tower of them hides the lines above."""
-_LINKED = re.compile(r"[@#]|:(?=//)|(?<=www)\.", re.IGNORECASE)
+_LIVE = re.compile(
+    r"[@#$]|:(?=//)|:(?=(?!\d\d:)[\w+\\-]+:)|(?<=www)\.|\\[!~](?=[\w\"])|%(?=[\w\"])|&amp;(?=\d)", re.IGNORECASE
+)
+"""What makes text live after Markdown is done with it: addresses, mentions, issues, `:email:` for an emoji, formulas
+between `$`; in GitLab also requests `!1`, labels `~1`, milestones `%1`, epics `&1` and snippets `$1`."""
+_PLACEHOLDER = re.compile(r"\{\d+\}")
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -82,14 +87,27 @@ def csv_cell(text: str) -> str:
 def markdown(text: str, limit: int | None = None) -> str:
     """Text for inline Markdown (also inside a table cell): controls escaped, markup and HTML inert, nothing a link.
 
-    Addresses, mentions and references to issues are found in what the text reads like, whatever is escaped in it; a
-    `span` in the middle keeps them apart.
+    Addresses, mentions, references, emoji and formulas are found in what the text reads like, whatever is escaped in
+    it; a `span` in the middle keeps them apart.
     """
     safe = terminal(text, limit)
     for char in "\\`*_{}[]()+!|~":
         safe = safe.replace(char, "\\" + char)
     safe = safe.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _LINKED.sub(r"<span>\g<0></span>", safe)
+    return _LIVE.sub(r"<span>\g<0></span>", safe)
+
+
+def sarif(text: str) -> str:
+    """Text for a plain message of SARIF: controls escaped, no embedded link (3.11.6), no placeholder (3.11.5).
+
+    Brackets and braces that mean nothing there stay as they are: not every viewer takes escapes away again.
+    """
+    safe = terminal(text)
+    if "](" in safe:
+        safe = safe.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]")
+    if _PLACEHOLDER.search(safe):
+        safe = safe.replace("{", "{{").replace("}", "}}")
+    return safe
 
 
 def xml(text: str) -> str:

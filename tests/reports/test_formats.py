@@ -85,6 +85,24 @@ def test_junit_fails_what_reaches_the_threshold(small_case: Case, fail_on: str, 
     assert [s.get("message") for s in suite.iter("skipped")] == ["no snapshot time"]
 
 
+JUNIT = {
+    "testsuites": {"name", "time", "tests", "failures", "errors"},
+    "testsuite": {"name", "tests", "failures", "errors", "skipped", "time", "timestamp"},
+    "testcase": {"name", "time", "classname"},
+    "failure": {"type", "message"},
+    "skipped": {"type", "message"},
+    "system-out": set[str](),
+}
+"""Elements and attributes that are written here and that the schema of Jenkins' xUnit plugin (junit-10.xsd) has."""
+
+
+@pytest.mark.parametrize("which", ["small_case", "clean_case", "hostile_case"])
+def test_junit_has_only_what_a_validating_reader_takes(which: str, request: pytest.FixtureRequest) -> None:
+    """Jenkins' xUnit plugin refuses a report with an attribute that its schema does not know at that place."""
+    for element in ET.fromstring(rendered(request.getfixturevalue(which), "junit")).iter():
+        assert set(element.keys()) <= JUNIT[element.tag], element.tag
+
+
 @pytest.mark.parametrize("which", ["small_case", "clean_case", "hostile_case"])
 def test_sarif_is_valid(which: str, request: pytest.FixtureRequest) -> None:
     """Against the models made of the standard's own schema, which take no member that the standard does not know."""
@@ -150,6 +168,21 @@ def test_sarif_has_the_fingerprints_by_which_baselines_know_findings(small_case:
     prints = [r["partialFingerprints"]["finding/v1"] for r in results]
     assert prints == [f.fingerprint for f in document(small_case).findings]
     assert len(set(prints)) == len(prints)
+
+
+def test_sarif_messages_link_nowhere_and_await_no_arguments(tmp_path: Path) -> None:
+    """A viewer makes a link of `[text](target)` and puts arguments in place of `{0}`: both stand in SARIF's own escapes
+    (3.11.5, 3.11.6), so that an id of the evidence is shown as it is; other brackets and braces are left alone."""
+    told = {
+        "[Fix it](https://evil.example)": r"\[Fix it\](https://evil.example)",
+        r"a\](0)": r"a\\\](0)",
+        "{0} of {emails}": "{{0}} of {{emails}}",
+        "asynq:{emails}:t:[1]": "asynq:{emails}:t:[1]",
+    }
+    found = [finding("MB001", "q", str(n), message=name) for n, name in enumerate(told)]
+    tables = {"checks": rows("checks", check("MB001", findings=len(told))), "findings": rows("findings", *found)}
+    results = json.loads(rendered(build(tmp_path / "case", tables), "sarif"))["runs"][0]["results"]
+    assert [r["message"]["text"] for r in results] == list(told.values())
 
 
 def test_github_writes_one_annotation_a_cause(small_case: Case) -> None:

@@ -12,7 +12,7 @@ from jobsleuth.reports.document import CheckFact, Document
 from jobsleuth.reports.findings import Finding
 from jobsleuth.reports.json_ import streamed
 from jobsleuth.reports.verdict import unable
-from jobsleuth.safetext import markdown, terminal
+from jobsleuth.safetext import markdown, sarif, terminal
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _WHOLE_FILE = {"startLine": 1}
@@ -54,7 +54,7 @@ def render(document: Document) -> Iterator[str]:
                 "toolExecutionNotifications": [
                     {
                         "level": "note",
-                        "message": {"text": f"{c.id} could not run: {c.reason or 'no reason given'}"},
+                        "message": {"text": sarif(f"{c.id} could not run: {c.reason or 'no reason given'}")},
                         "associatedRule": {"id": c.id, "index": rules[c.id]},
                     }
                     for c in unable(document)
@@ -102,7 +102,7 @@ def _result(finding: Finding, rules: dict[str, int], paths: dict[int, str], caus
     result: dict[str, Any] = {
         "ruleId": finding.check_id,
         "level": _LEVELS[finding.severity],
-        "message": {"text": terminal(finding.message) + _because(finding, causes)},
+        "message": {"text": sarif(finding.message + _because(finding, causes))},
         "locations": [location] if location else [],
         # The number that baselines and suppressions know the finding by.
         "partialFingerprints": {"finding/v1": finding.fingerprint} if finding.fingerprint else {},
@@ -124,7 +124,7 @@ def _because(finding: Finding, causes: _Causes) -> str:
     cause = causes.get((finding.evidence, (finding.cause or "").partition(":")[0]))
     if cause is None or cause.count < 2:
         return ""
-    return f". One of {cause.count:,} findings with one cause: {terminal(cause.title)}"
+    return f". One of {cause.count:,} findings with one cause: {cause.title}"
 
 
 def _uri(path: str) -> str:
