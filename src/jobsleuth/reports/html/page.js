@@ -27,7 +27,8 @@
   }
 
   const open = () => {
-    const target = location.hash.length > 1 && get(decodeURIComponent(location.hash.slice(1)));
+    // Sections' names are plain: an address that was cut within an escape names none, and must not stop the rest.
+    const target = location.hash.length > 1 && get(location.hash.slice(1));
     if (target && target.tagName === "DETAILS") {
       target.open = true;
       target.scrollIntoView();
@@ -90,7 +91,7 @@
     const pages = Math.max(1, Math.ceil(found.length / PAGE));
     page = Math.min(Math.max(page, 0), pages - 1);
     get("f-rows").replaceChildren(...found.slice(page * PAGE, (page + 1) * PAGE).map(row));
-    get("f-count").textContent = found.length.toLocaleString("en") + " of " + total.toLocaleString("en") + " findings";
+    get("f-count").textContent = found.length.toLocaleString("en") + " of " + total.toLocaleString("en") + " findings" + (data.left ? " on this page" : "");
     get("f-page").textContent = "Page " + (page + 1).toLocaleString("en") + " of " + pages.toLocaleString("en");
     get("f-previous").disabled = page === 0;
     get("f-next").disabled = page === pages - 1;

@@ -135,7 +135,9 @@ def _context(document: Document, numbers: Board, jobs: Suspects, rows: FindingsT
         "total": rows.total,
         "rows_shown": rows.first,
         "shown_note": rows.shown_note,
-        "left_note": f"{rows.left:,} more are not on this page: jobsleuth check {named} --all" if rows.left else "",
+        "left_note": f"{number(rows.left, 'more finding')} not on this page: jobsleuth check {named} --all"
+        if rows.left
+        else "",
         "any_job": f"jobsleuth job {named} ID --queue QUEUE",
         "jobs": [
             {**job, "command": job_command(named, ref.job_id, document.queue_word(ref.namespace, ref.queue))}

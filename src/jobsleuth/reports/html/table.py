@@ -69,10 +69,15 @@ def findings_table(document: Document, suspects: Suspects) -> FindingsTable:
                     "message": message,
                 }
             )
+    # Those of findings that are not on the page too: asked for one, the table must not show others in its place.
+    for group in document.groups:
+        checks.setdefault(group.check_id, len(checks))
+        places.setdefault(terminal(named(group.place or _NOWHERE, group.evidence, group.db)), len(places))
     total = len(document.findings)
     here = len(columns["message"])
     data = {
         **columns,
+        "left": total - here,
         "severities": SEVERITIES,
         "certainties": CERTAINTIES,
         "checks": [[check, _title(document, check)] for check in checks],
