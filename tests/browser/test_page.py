@@ -138,7 +138,7 @@ def test_findings_that_are_not_on_the_page_are_not_replaced_by_others(
     page.locator(".card.warning .more a").click()
     settled(page, "0 of 5 findings on this page")
     assert page.locator("#f-rows tr").count() == 0
-    assert "1 more finding not on this page: jobsleuth check . --all" in page.inner_text("#findings")
+    assert "1 more is not on this page: jobsleuth check . --all" in page.inner_text("#findings")
 
 
 @pytest.mark.parametrize("end", ["#%", "#job-1%E2", "#nothing"])

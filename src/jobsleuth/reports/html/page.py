@@ -135,9 +135,7 @@ def _context(document: Document, numbers: Board, jobs: Suspects, rows: FindingsT
         "total": rows.total,
         "rows_shown": rows.first,
         "shown_note": rows.shown_note,
-        "left_note": f"{number(rows.left, 'more finding')} not on this page: jobsleuth check {named} --all"
-        if rows.left
-        else "",
+        "left_note": _absent(rows.left, named),
         "any_job": f"jobsleuth job {named} ID --queue QUEUE",
         "jobs": [
             {**job, "command": job_command(named, ref.job_id, document.queue_word(ref.namespace, ref.queue))}
@@ -173,6 +171,11 @@ def _left(document: Document, shown: int) -> str:
         return ""
     left = number(sum(c.count for c in rest), "more finding")
     return f"{left} of {number(len(rest), 'more kind')}: see the table below."
+
+
+def _absent(left: int, named: str) -> str:
+    are = "is" if left == 1 else "are"
+    return f"{left:,} more {are} not on this page: jobsleuth check {named} --all" if left else ""
 
 
 def _evidence(fact: EvidenceFact) -> dict[str, Any]:
