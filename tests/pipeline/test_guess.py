@@ -366,3 +366,56 @@ def test_workers_are_a_part_of_the_pattern(tmp_path: Path) -> None:
         found = guess(dump(tmp_path / part, SHAPES[shape]), Described(), READING)
         lists = [("app:mails", "list", "waiting"), (f"app:mails:processing:{part}", "list", "processing")]
         assert structures(found) == [("mails", lists)]
+
+
+def of_library(name: str) -> list[tuple[dict[str, Any] | None, list[tuple[str, str, str | None]]]]:
+    """Record and structures of each layout that is guessed of a real queue."""
+    (folder,) = (FIXTURES / "layouts").glob(f"{name}-*")
+    layouts = [
+        tomllib.loads(g.layout)["layout"] for g in guess(folder / "evidence.rdb", Described(), READING) if g.layout
+    ]
+    return [
+        (form.get("record"), [(s["key"], s["type"], s.get("state")) for s in form["structure"]]) for (form,) in layouts
+    ]
+
+
+def test_jobs_that_are_fields_of_a_hash() -> None:
+    """Ids that are fields of a hash: of dramatiq, of Bee-Queue, whose ids are small numbers, and Celery's unacked."""
+    assert of_library("dramatiq") == [
+        ({"key": "dramatiq:mails.msgs", "type": "field"}, [("dramatiq:mails", "list", "waiting")]),
+        ({"key": "dramatiq:mails.XQ.msgs", "type": "field"}, [("dramatiq:mails.XQ", "zset", "delayed")]),
+    ]
+    ((record, parts),) = of_library("bee-queue")
+    assert record == {"key": "bq:mails:jobs", "type": "field"}
+    assert parts == [
+        ("bq:mails:active", "list", "processing"),
+        ("bq:mails:delayed", "zset", "delayed"),
+        ("bq:mails:failed", "set", "failed"),
+        ("bq:mails:succeeded", "set", "completed"),
+        ("bq:mails:waiting", "list", "waiting"),
+    ]
+    unacked = ({"key": "unacked", "type": "field"}, [("unacked_index", "zset", "processing")])
+    assert unacked in of_library("celery")
+
+
+def test_jobs_that_are_pickled() -> None:
+    """Neither the name of huey's list nor any JSON says that it is a queue: what Python pickles in it does."""
+    assert of_library("huey") == [
+        (None, [("huey.redis.mails", "list", "waiting")]),
+        (None, [("huey.schedule.mails", "zset", "delayed")]),
+    ]
+
+
+def test_ids_that_are_a_part_of_members() -> None:
+    """RQ's `wip` holds job:execution: it belongs to the records of the jobs, and the layout says how to cut it."""
+    (folder,) = (FIXTURES / "layouts").glob("rq-*")
+    found = [tomllib.loads(g.layout) for g in guess(folder / "evidence.rdb", Described(), READING) if g.layout]
+    (form,) = (form for document in found for form in document["layout"] if form["name"] == "rq")
+    assert form["record"]["key"] == "rq:job:{id}"
+    assert [(s["key"], s["member"]) for s in form["structure"] if "member" in s] == [("rq:wip:mails", "{id}:{rest}")]
+
+
+def test_cached_hashes_are_no_jobs(tmp_path: Path) -> None:
+    """Numbers in a list that are fields of some hash beside it are no ids where the values are no JSON objects."""
+    keys = {b"app:recent": [b"1", b"2"], b"app:counts": {b"1": b"17", b"2": b"4"}}
+    assert guess(dump(tmp_path, keys), Described(), READING) == []

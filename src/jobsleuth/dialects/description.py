@@ -15,13 +15,20 @@ ISO, ANY = "iso", "any"
 STATES = ("processing", "active", "waiting", "scheduled", "delayed", "retry", "failed", "completed")
 """What being in a structure can mean. Where an id is in several, the first of these is its state."""
 TIMES = ("created_at", "scheduled_at", "started_at", "finished_at")
+SINCE = {
+    "processing": "started_at", "active": "started_at", "failed": "finished_at", "completed": "finished_at"
+}  # fmt: skip
+"""State → column of `jobs` that scores fill where they say since when a job is in the structure."""
 NUMBERS = ("attempts", "max_attempts", "priority")
 TEXTS = ("name", "error", "worker_name")
 COLUMNS = ("id", "payload", *TEXTS, *TIMES, *NUMBERS)
 """Columns of `jobs` that a field of the record may fill."""
-INSIDE, HASH, JSON = "inside", "hash", "json"
-"""Where a job's record is: in the member itself, in a hash, in a string that holds JSON."""
+INSIDE, HASH, JSON, FIELD = "inside", "hash", "json", "field"
+"""Where a job's record is: in the member itself, in a hash, in a string that holds JSON, in one field of a hash that
+holds JSON (the field's name is the id)."""
 PARTS = ("queue", "id", "worker", "namespace")
+MEMBER_PARTS = ("id", "rest")
+"""Parts of a member that holds more than an id."""
 
 _PIECE = re.compile(r"(?P<text>[^{}]+)|(?P<brace>\{\{|\}\})|\{(?P<part>[^{}]*)\}")
 
@@ -45,8 +52,8 @@ class Pattern:
     parts: tuple[str, ...]
 
     @classmethod
-    def parse(cls, text: str) -> Pattern:
-        """Reads a pattern.
+    def parse(cls, text: str, known: tuple[str, ...] = PARTS) -> Pattern:
+        """Reads a pattern of keys, or of members where `known` is :data:`MEMBER_PARTS`.
 
         Raises:
             DialectError: it has a part that is not known or comes twice, braces that do not close, or nothing fixed.
@@ -62,17 +69,23 @@ class Pattern:
                 pieces.append(_literal(plain))
                 continue
             name = given.removesuffix("...")
-            if name not in PARTS:
-                raise DialectError(f"there is no part {{{given}}}", hint=f"there are: {', '.join(PARTS)}")
+            if name not in known:
+                raise DialectError(f"there is no part {{{given}}}", hint=f"there are: {', '.join(known)}")
             if name in parts:
                 raise DialectError(f"the part {{{name}}} comes twice")
             parts.append(name)
             pieces.append(f"(?P<{name}>{'.+' if given.endswith('...') else '[^:]+'})")
         if at < len(text):
             raise DialectError("a brace is not closed", hint="a part is {queue}; a brace itself is {{ or }}")
-        if not fixed.strip(":"):
-            raise DialectError("the pattern fits every key", hint="it needs a fixed part besides a colon")
+        if not (fixed.strip(":") if known is PARTS else fixed):
+            every, need = ("key", "a fixed part besides a colon") if known is PARTS else ("member", "a fixed part")
+            raise DialectError(f"the pattern fits every {every}", hint=f"it needs {need}")
         return cls(text, f"(?s)^{''.join(pieces)}$", head.encode(), tuple(parts))
+
+    def is_case_of(self, other: Pattern) -> bool:
+        """Whether all names that fit this fit the other, too, judged by one that fits this."""
+        name = self.spelled({part: b"a:a" if f"{{{part}...}}" in self.text else b"a" for part in self.parts})
+        return re.fullmatch(other.regex.encode(), name) is not None
 
     def spelled(self, parts: Mapping[str, bytes]) -> bytes:
         """The key's name with the parts filled in."""
@@ -99,10 +112,12 @@ class Structure:
         state: what being in it means, one of :data:`STATES`; None: nothing (a set of ids seen before).
         type: list, zset or set.
         pattern: its keys.
-        unit: unit of a zset's scores, which are due times; None: they are none.
+        unit: unit of a zset's scores, which are times; None: they are none.
         line: line of the file that describes it, 0 if none does.
         unit_line: line of the unit.
         late: whether it is tried only after what is not late of every layout.
+        since: whether scores are the times when jobs came there, not those when they are due; see :data:`SINCE`.
+        member: how an id stands in a member; None: it is the member. Members that do not fit are ids as they are.
     """
 
     name: str
@@ -113,6 +128,8 @@ class Structure:
     line: int = 0
     unit_line: int = 0
     late: bool = False
+    since: bool = False
+    member: Pattern | None = None
 
     @property
     def place(self) -> str:
@@ -139,14 +156,16 @@ class Layout:
         name: what people call it; the column `layout`.
         namespace: namespace of its queues where patterns have no part of that name.
         structures: in the order in which they are tried.
-        record: :data:`INSIDE`, :data:`HASH` or :data:`JSON`.
-        record_key: keys of the records where they are not inside.
+        record: :data:`INSIDE`, :data:`HASH`, :data:`JSON` or :data:`FIELD`.
+        record_keys: keys of the records, or of the hashes that hold them, where they are not inside; a key is of the
+            first that it fits.
         fields: column of `jobs` → where it stands; `id` may name several fields.
         ids: fields that hold the id of a job that is stored inside, in order; none of them there: a digest is the id.
         lock: keys of locks.
         queue: name of the queue where a pattern has no part of that name.
         file: where it was read from; None: it is built in.
-        line: line where it begins; so for locks, records and ids, 0 where they are not described.
+        line: line where it begins; so for locks and ids, 0 where they are not described.
+        record_lines: line of each of the records' keys.
         place: (namespace, queue) as its keys have them → as the queue is called; None: the same.
     """
 
@@ -154,7 +173,7 @@ class Layout:
     namespace: str
     structures: tuple[Structure, ...]
     record: str = INSIDE
-    record_key: Pattern | None = None
+    record_keys: tuple[Pattern, ...] = ()
     fields: dict[str, Source] = field(default_factory=dict)
     ids: tuple[str, ...] = ("id", "jid", "uuid")
     lock: Pattern | None = None
@@ -162,7 +181,7 @@ class Layout:
     file: str | None = None
     line: int = 0
     lock_line: int = 0
-    record_line: int = 0
+    record_lines: tuple[int, ...] = ()
     ids_line: int = 0
     place: Callable[[bytes, bytes], tuple[bytes, bytes]] | None = None
 

@@ -15,7 +15,7 @@ import pyarrow.compute
 from jobsleuth.dialects import Described, Options, all_dialects
 from jobsleuth.dialects.described.claim import DescribedClaims, Finder, Match
 from jobsleuth.dialects.described.tables import Tables
-from jobsleuth.dialects.description import Layout, Pattern
+from jobsleuth.dialects.description import FIELD, JSON, Layout, Pattern
 from jobsleuth.dialects.layouts.units import require_units
 from jobsleuth.dialects.rows import is_type
 from jobsleuth.errors import UsageError
@@ -151,14 +151,20 @@ def _facts(
 
 
 def _twice(claims: DescribedClaims, show: _Names) -> list[tuple[str, str, str]]:
-    """Keys that several patterns fit: (key, the one that took it, the others)."""
+    """Keys that several patterns fit: (key, the one that took it, the others). One that takes what would fit a later
+    one, too, and can take no more, is an exception of it: there is no doubt."""
     taken = {
-        row: pattern.text
+        row: pattern
         for nth, form in enumerate(claims.layouts)
         for (_, _, pattern, _), match in zip(_parts(form), _matches(claims, nth, form), strict=True)
         for row in match.rows[np.isin(match.rows, list(claims.twice))].tolist()
     }
-    return [(show.of(row), taken[row], ", ".join(others)) for row, others in sorted(claims.twice.items())]
+    found = []
+    for row, fitting in sorted(claims.twice.items()):
+        others = [other.text for other in fitting if not taken[row].is_case_of(other) or other.is_case_of(taken[row])]
+        if others:
+            found.append((show.of(row), taken[row].text, ", ".join(others)))
+    return found
 
 
 class _Names:
@@ -178,9 +184,9 @@ def _parts(form: Layout) -> list[tuple[int, str, Pattern, str]]:
     found = [(s.line, f"{s.type}, {s.state or s.name}", s.pattern, s.type) for s in form.structures]
     if form.lock is not None:
         found.append((form.lock_line, "string, locks", form.lock, "string"))
-    if form.record_key is not None:
-        kind = "hash" if form.record == "hash" else "string"
-        found.append((form.record_line, f"{kind}, records", form.record_key, kind))
+    kind = "string" if form.record == JSON else "hash"
+    what = f"{kind}, {'a record in each field' if form.record == FIELD else 'records'}"
+    found += [(line, what, key, kind) for line, key in zip(form.record_lines, form.record_keys, strict=True)]
     return found
 
 
@@ -189,9 +195,7 @@ def _matches(claims: DescribedClaims, nth: int, form: Layout) -> list[Match]:
     matches = [claims.structures[nth, number] for number in range(len(form.structures))]
     if form.lock is not None:
         matches.append(claims.locks[nth])
-    if form.record_key is not None:
-        matches.append(claims.records[nth])
-    return matches
+    return [*matches, *(claims.records[nth, number] for number in range(len(form.record_keys)))]
 
 
 def _patterns(

@@ -40,9 +40,15 @@ _RECORDS = 500_000
 """Hashes and strings whose names are compared with members."""
 _TRIED = 200_000
 """Elements up to which a description is tried on all of them before it is shown."""
+_HASHES = 200
+"""Hashes whose fields are compared with members."""
+_FIELDS = 1_000_000
+"""Fields of all of these."""
 _PROBED = 5
 """Strings of a kind that are opened to see whether they are records."""
 _JOINT = re.compile(rb"[-:_./|]")
+_PICKLED = re.compile(rb"\x80[\x02-\x05].*\.", re.DOTALL)
+"""What Python pickles, protocol 2 or later."""
 _INSIDE, _IDS, _OPAQUE = "inside", "ids", "opaque"
 
 
@@ -72,6 +78,7 @@ class _Looked:
     key: Key
     members: list[bytes]
     objects: int = 0
+    pickled: int = 0
     linked: int = 0
     kind: str | None = None
 
@@ -216,7 +223,8 @@ class _Collections:
 
     def _link(self, looked: Sequence[_Looked]) -> None:
         """Finds hashes and strings whose names end in members."""
-        wanted = {member for one in looked for member in one.members if member}
+        wanted = {part for one in looked for member in one.members for part in (member, member.partition(b":")[0])}
+        wanted.discard(b"")
         found: dict[bytes, list[tuple[Link, int]]] = {}
         rows = np.concatenate([np.flatnonzero(self._free & (self._types == type_)) for type_ in ("hash", "string")])
         rows = rows[:_RECORDS]
@@ -229,16 +237,44 @@ class _Collections:
                     found.setdefault(tail, []).append((Link(head, b"", type_), row))
                 elif tail[:1] == b"{" and tail[-1:] == b"}" and tail[1:-1] in wanted:
                     found.setdefault(tail[1:-1], []).append((Link(head + b"{", b"}", type_), row))
+        self._link_fields(looked, found)
         unread = self._unreadable(found)
         for one in looked:
-            for member in one.members:
-                for link, row in found.get(member, ()):
-                    if link in unread and member.isdigit():
-                        continue  # numbers are in the names of much that is no record
-                    one.key.links[link] += 1
-                    one.key.records.setdefault(link, []).append(row)
-                    if b":" in member:
-                        one.key.colons.add(link)
+            # `job:execution`, as RQ writes it, names the job with its head only.
+            whole = [(member, link, row) for member in one.members for link, row in found.get(member, ())]
+            known = {link for _, link, _ in whole}
+            heads = [member.partition(b":")[0] for member in one.members if b":" in member]
+            parts = [(head, link, row) for head in heads for link, row in found.get(head, ()) if link not in known]
+            for member, link, row in [*whole, *parts]:
+                if link in unread and member.isdigit():
+                    continue  # numbers are in the names of much that is no record
+                one.key.links[link] += 1
+                one.key.records.setdefault(link, []).append(row)
+                if link not in known:
+                    one.key.cuts.add(link)
+                if b":" in member:
+                    one.key.colons.add(link)
+
+    def _link_fields(self, looked: Sequence[_Looked], found: dict[bytes, list[tuple[Link, int]]]) -> None:
+        """Finds hashes that have members as fields, whose values are JSON: those called like a key with such members,
+        and of too many the largest."""
+        stems = {one.key.name.stored.rpartition(b":")[0] for one in looked}
+        rows = np.flatnonzero(self._free & (self._types == "hash"))[:_RECORDS]
+        names = dict(
+            zip(rows.tolist(), self._keyspace.keys.column("key").take(pa.array(rows)).to_pylist(), strict=True)
+        )
+        count = self._keyspace.keys.column("elements").fill_null(0).to_numpy().astype(np.int64)
+        near = [row for row, name in names.items() if name.rpartition(b":")[0] in stems and count[row] <= _FIELDS]
+        near = sorted(near, key=lambda row: (-count[row], row))[:_HASHES]
+        chosen: Rows = np.array(
+            sorted(r for n, r in enumerate(near) if count[near[: n + 1]].sum() <= _FIELDS), np.int64
+        )
+        wanted = {member for one in looked for member in one.members if member}
+        for batch in self._keyspace.elements(chosen) if len(chosen) else ():
+            given = zip(*(batch[name].to_pylist() for name in ("row", "member", "value")), strict=True)
+            for row, field, value in given:
+                if field in wanted and parsed(value) is not None:
+                    found.setdefault(field, []).append((Link(names[row], b"", "fields"), row))
 
     def _unreadable(self, found: dict[bytes, list[tuple[Link, int]]]) -> set[Link]:
         """Links to strings that need not be records: the first of each kind hold no JSON object."""
@@ -258,8 +294,9 @@ class _Collections:
         """Looked at, each with what it holds; None where too little speaks for a queue."""
         for one in looked:
             key = one.key
-            objects = [record for record in map(parsed, one.members) if record is not None]
+            objects = [record for record in map(parsed, one.members) if isinstance(record, dict)]
             one.objects = len(objects)
+            one.pickled = sum(_PICKLED.fullmatch(member) is not None for member in one.members)
             one.linked = max(key.links.values(), default=0)
             by_name = bool(self._named[key.rows].any())
             word = key.name.state not in (None, SEEN)
@@ -269,8 +306,9 @@ class _Collections:
             elif objects and len(objects) >= 0.8 * len(one.members) and not by_name:
                 one.kind = _INSIDE
                 key.samples = objects
-            elif (
-                word and not by_name and (key.name.type == "list" or (key.name.type == "zset" and key.unit is not None))
+            elif not by_name and (
+                (one.pickled and one.pickled >= 0.8 * len(one.members))
+                or (word and (key.name.type == "list" or (key.name.type == "zset" and key.unit is not None)))
             ):
                 one.kind = _OPAQUE
             if (key.name.type == "set" and not (word and key.name.strong)) or (
@@ -359,8 +397,13 @@ class _Collections:
             return [
                 dict(rest or ()) for batch in self._keyspace.records(chosen, ()) for rest in batch["rest"].to_pylist()
             ]
-        values = [value for batch in self._keyspace.strings(chosen) for value in batch["value"].to_pylist()]
-        return [record for record in map(parsed, values) if record is not None]
+        if draft.record is not None and draft.record[1] == "fields":
+            values = [
+                v for batch in self._keyspace.elements(chosen) for v in batch["value"].slice(0, _MEMBERS).to_pylist()
+            ]
+        else:
+            values = [value for batch in self._keyspace.strings(chosen) for value in batch["value"].to_pylist()]
+        return [record for record in map(parsed, values) if isinstance(record, dict)]
 
     def _try(self, layouts: Sequence[Layout]) -> None:
         """Reads what the layouts describe, where that is not much.
@@ -389,17 +432,21 @@ class _Collections:
             objects, linked = sum(one.objects for one in some), sum(one.linked for one in some)
             if draft.record is not None and linked:
                 kinds[_IDS] += 1
-                why.append(f"{text}: {linked:,} of {members:,} members name a {draft.record[1]} that exists")
+                exists = "field of a hash" if draft.record[1] == "fields" else f"{draft.record[1]} that exists"
+                why.append(f"{text}: {linked:,} of {members:,} members name a {exists}")
             elif objects * 2 > members:
                 kinds[_INSIDE] += 1
                 why.append(f"{text}: {objects:,} of {members:,} members looked at are JSON objects")
+            if pickled := sum(one.pickled for one in some):
+                why.append(f"{text}: {pickled:,} of {members:,} members looked at are pickled by Python")
             if (state := keys[0].name.state) is not None:
                 why.append(f"{text}: its name says {state}")
             if type_ == "zset" and keys[0].unit is not None and draft.scores:
                 why.append(f"{text}: its scores are times in {keys[0].unit}")
         types = " and ".join(sorted({f"{type_}s" for _, type_ in draft.keys}))
         where = "jobs in the members themselves" if kinds[_INSIDE] else "members that tell nothing"
-        where = where if draft.record is None else f"ids, and a {draft.record[1]} for each job"
+        if draft.record is not None:
+            where = f"ids, and a {'field of a hash' if draft.record[1] == 'fields' else draft.record[1]} for each job"
         return Guess(f"{types} with {where}", tuple(sorted(names)[:3]), len(names), tuple(why), draft.toml())
 
 

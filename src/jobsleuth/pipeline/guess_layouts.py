@@ -23,10 +23,35 @@ MOST = 20
 """Structures of one description that people would read."""
 LONGEST = 200
 """Characters of a pattern that people would paste."""
-_NAMES = ("name", "type", "class", "task", "job", "kind", "event", "func", "headers.task", "func_name", "description")
+_NAMES = (
+    "name",
+    "type",
+    "class",
+    "task",
+    "job",
+    "kind",
+    "event",
+    "func",
+    "headers.task",
+    "func_name",
+    "description",
+    "actor_name",
+)
 _PAYLOADS = ("data", "payload", "body", "args")
 _TIMES: dict[str, tuple[str, ...]] = {
-    "created_at": ("created_at", "enqueued_at", "createdAt", "created", "made", "timestamp", "time", "ts", "at"),
+    "created_at": (
+        "created_at",
+        "enqueued_at",
+        "createdAt",
+        "created",
+        "made",
+        "timestamp",
+        "time",
+        "ts",
+        "at",
+        "message_timestamp",
+        "options.timestamp",
+    ),
     "started_at": ("started_at", "startedAt", "started"),
     "finished_at": ("finished_at", "ended_at", "finishedAt", "finished", "completed_at"),
 }
@@ -35,12 +60,13 @@ _NUMBERS: dict[str, tuple[str, ...]] = {
     "max_attempts": ("max_attempts", "maxAttempts", "max_retries"),
 }
 _IDS = re.compile(r"(id|jid|uuid|guid|(job|task|message|correlation)[-_]?id|nr|number)", re.IGNORECASE)
-_RECORDS = {"hash": "hash", "string": "json"}
+_RECORDS = {"hash": "hash", "string": "json", "fields": "field"}
 
 
 @dataclass(frozen=True)
 class Link:
-    """What stands around ids in the names of keys that are their records, and the type of these keys."""
+    """What stands around ids in the names of keys that are their records, and the type of these keys; for records that
+    are `fields` of a hash, its name."""
 
     before: bytes
     after: bytes
@@ -59,6 +85,7 @@ class Key:
         links: records that its members name → how many do.
         records: some rows of those.
         colons: records of ids that hold a colon.
+        cuts: records whose ids are what stands before the first colon of members.
         why: what speaks for it.
     """
 
@@ -69,6 +96,7 @@ class Key:
     links: Counter[Link] = field(default_factory=Counter)
     records: dict[Link, list[int]] = field(default_factory=dict)
     colons: set[Link] = field(default_factory=set)
+    cuts: set[Link] = field(default_factory=set)
     why: list[str] = field(default_factory=list)
 
     @property
@@ -125,6 +153,8 @@ class Draft:
             states = Counter(key.state for key in keys)
             if (state := min(states, key=lambda s: (-states[s], str(s)))) is not None:
                 lines.append(f'state = "{state}"')
+            if any(self.links & key.cuts for key in keys):
+                lines.append('member = "{id}:{rest}"')
             units = {key.unit for key in keys}
             # A score that is described is a due time; of jobs that are taken or done it is the time of that.
             due = state not in ("processing", "failed", "completed")
@@ -201,13 +231,14 @@ def _draft(keys: Sequence[Key], varies: int | None, linked: bool) -> Draft | Non
 def _record_patterns(link: Link, queue: bytes | None, part: str) -> Iterator[str]:
     """The name of records as a pattern, also with the queue's name where it stands in it."""
     before, after = fixed(link.before), fixed(link.after)
+    part = "" if link.type == "fields" else part
     if before is not None and after is not None:
         yield before + part + after
-    pieces = link.before.split(b":")
+    pieces = re.split(rb"([:.])" if link.type == "fields" else rb"(:)", link.before)
     if queue is not None and pieces.count(queue) == 1:
         texts = ["{queue}" if piece == queue else fixed(piece) for piece in pieces]
         if after is not None and None not in texts:
-            yield ":".join(text or "" for text in texts) + part + after
+            yield "".join(text or "" for text in texts) + part + after
 
 
 def _parses(text: str) -> bool:
@@ -250,6 +281,13 @@ class Fit:
                 strange = ~np.isin(rows, [row for key in own for row in key.rows]) & ~self._unseen[rows]
                 if strange.any():
                     return False
+            elif pattern[1] == "fields":
+                # A hash of jobs of another queue would leave that queue without them.
+                linked = [
+                    key.records.get(link, []) for some in draft.keys.values() for key in some for link in draft.links
+                ]
+                if not np.isin(rows, [row for some in linked for row in some]).all():
+                    return False
             if not len(rows) or self._taken[rows].any():
                 return False
             seen.append(rows)
@@ -258,7 +296,8 @@ class Fit:
 
     def _of(self, pattern: tuple[str, str]) -> Rows:
         if pattern not in self._rows:
-            self._rows[pattern] = self._finder.fitting(Pattern.parse(pattern[0]), pattern[1])[0]
+            type_ = "hash" if pattern[1] == "fields" else pattern[1]
+            self._rows[pattern] = self._finder.fitting(Pattern.parse(pattern[0]), type_)[0]
         return self._rows[pattern]
 
     def _mark(self, some: Sequence[Rows], taken: bool) -> None:

@@ -14,8 +14,10 @@ import pytest
 import jobsleuth
 from jobsleuth.checks import load_policy
 from jobsleuth.dialects.description import COLUMNS, STATES, Pattern
-from jobsleuth.dialects.layouts.file import POLICY_SECTIONS, load_layouts
+from jobsleuth.dialects.layouts.file import POLICY_SECTIONS, load_layouts, read_layouts
 from jobsleuth.errors import DialectError, UsageError
+from jobsleuth.pipeline.described import explain_layouts
+from jobsleuth.sources import ReadOptions
 from tests.dialects.bullmq.conftest import Writer
 
 ROOT = Path(__file__).parents[3]
@@ -92,6 +94,8 @@ def test_policy_and_layouts_share_a_file(tmp_path: Path) -> None:
 
 GOOD = '[[layout]]\nname = "x"\n[[layout.structure]]\nkey = "x:{queue}"\ntype = "list"\nstate = "waiting"\n'
 
+ZSET = GOOD.replace('"list"', '"zset"').replace("waiting", "failed")
+
 
 @pytest.mark.parametrize(
     ("text", "message"),
@@ -127,6 +131,23 @@ GOOD = '[[layout]]\nname = "x"\n[[layout.structure]]\nkey = "x:{queue}"\ntype = 
         ('layout = [{ name = "x",\tstructure = [\n{ key = "a", type = "list" },\n{ key = "b" }] }]\n', "line 3: type"),
         (GOOD + '[layout.record]\ntype = "inside"\nkey = "a:{id}"\n', "line 9: a record inside has no key"),
         (GOOD + "[layout.record]\n", "line 7: type cannot be None"),
+        (
+            GOOD + '[layout.record]\ntype = "field"\nkey = "j:{id}"\n',
+            "line 9: the key of a hash of jobs has no part {id}",
+        ),
+        (GOOD + '[layout.record]\ntype = "field"\nkey = []\n', "line 9: key is missing or no text"),
+        (
+            GOOD + '[layout.record]\ntype = "hash"\nkey = [\n"j:{id}",\n"k:{queue}"]\n',
+            "line 11: the record's key has no",
+        ),
+        (GOOD + 'member = "{id}:{rest}"\n', "line 7: the members are the jobs themselves"),
+        (GOOD + 'member = "x{rest}"\n', "line 7: the member has no part {id}"),
+        (GOOD + 'member = "{id}:{queue}"\n', "line 7: {id}:{queue}: there is no part {queue}"),
+        (GOOD + 'member = "{id}"\n', "line 7: {id}: the pattern fits every member"),
+        (GOOD + 'since = "s"\n', "line 7: a list has no scores"),
+        (GOOD.replace('"list"', '"zset"') + 'since = "s"\n', "line 7: since needs a state that began"),
+        (ZSET + 'since = "h"\n', "line 7: since cannot be h"),
+        (ZSET + 'score = "s"\nsince = "s"\n', "line 8: scores are due times or since when, not both"),
         ("a = " + "[" * 5000 + "]" * 5000, "the file is no TOML that can be read"),
     ],
 )
@@ -218,7 +239,7 @@ def test_schema_for_editors_knows_what_the_reader_knows() -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
     page = (ROOT / "docs/layouts.md").read_text(encoding="utf-8")
     texts = [DESCRIPTION.read_text(encoding="utf-8"), *re.findall(r"```toml\n(.*?)```", page, re.DOTALL)]
-    assert len(texts) == 4
+    assert len(texts) == 5
     for text in texts:
         jsonschema.validate(tomllib.loads(text), schema)
     layout = schema["$defs"]["layout"]["properties"]
@@ -367,3 +388,81 @@ def test_a_field_that_is_not_due_is_no_warning(tmp_path: Path) -> None:
         "healthy": [],
         "failing": ["line 13 of the layouts: no record of x has the field eror (error)"],
     }
+
+
+def test_jobs_in_the_fields_of_hashes(tmp_path: Path) -> None:
+    """Ids without a field and fields without an id are told; what is no JSON is kept as it is; a hash that names no
+    queue gives each job to the queue that holds its id; bytes that are no text stay exact."""
+    file = tmp_path / "l.toml"
+    record = '[layout.record]\nkey = "x-jobs"\ntype = "field"\n[layout.fields]\nname = "1.kind.0"\n'
+    file.write_text(GOOD.replace("[[layout.structure]]", record + "[[layout.structure]]"), encoding="utf-8")
+    rdb = Writer(tmp_path / "evidence.rdb")
+    rdb.put(b"x:mails", [b"1", b"\xff", b"9"])
+    rdb.put(b"x:news", [b"2"])
+    rdb.put(b"x-jobs", {b"1": b'[0, {"kind": ["mail"]}]', b"\xff": b"\x80\x04.", b"2": b"[]", b"3": b"{}"})
+    rdb.read()
+    case = jobsleuth.analyze(rdb.path, tmp_path / "c", jobsleuth.AnalyzeOptions(described=load_layouts(file)))
+    rows = case.query(
+        "select queue, job_id, job_id_bytes, state, has_record, name, payload, payload_format, key from jobs order by 2"
+    ).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        ("mails", "1", None, "waiting", True, "mail", b'[0, {"kind": ["mail"]}]', "json", "x-jobs"),
+        ("news", "2", None, "waiting", True, None, b"[]", "json", "x-jobs"),
+        ("x", "3", None, "unknown", True, None, b"{}", "json", "x-jobs"),
+        ("mails", "9", None, "waiting", False, None, None, None, "x-jobs"),
+        ("mails", "\\xff", b"\xff", "waiting", True, None, b"\x80\x04.", "opaque", "x-jobs"),
+    ]
+    found = case.query("select check_id, job_id from findings where severity = 'error' order by 1").to_pylist()
+    assert [tuple(row.values()) for row in found] == [("MB001", "9"), ("MB002", "3")]
+
+
+def test_members_that_hold_more_than_an_id(tmp_path: Path) -> None:
+    """The id is what stands before the first colon, a member without one is an id, and twice the same id in one list is
+    one job; a line end in a member ends nothing."""
+    file = tmp_path / "l.toml"
+    record = '[layout.record]\nkey = "x:job:{id}"\ntype = "hash"\n'
+    text = GOOD.replace("[[layout.structure]]", record + "[[layout.structure]]") + 'member = "{id}:{rest...}"\n'
+    file.write_text(text, encoding="utf-8")
+    rdb = Writer(tmp_path / "evidence.rdb")
+    rdb.put(b"x:mails", [b"1:a", b"2", b"1:b:c", b"3:x\n", b":4"])
+    for number in (1, 2, 3):
+        rdb.put(b"x:job:%d" % number, {b"a": b"1"})
+    rdb.read()
+    case = jobsleuth.analyze(rdb.path, tmp_path / "c", jobsleuth.AnalyzeOptions(described=load_layouts(file)))
+    rows = case.query("select job_id, state, has_record from jobs order by 1").to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        ("1", "waiting", True),
+        ("2", "waiting", True),
+        ("3", "waiting", True),
+        (":4", "waiting", False),
+    ]
+    held = case.query("select position, job_id from membership order by 1").to_pylist()
+    assert [row["job_id"] for row in held] == ["1", "2", "1", "3", ":4"]
+
+
+def test_a_wrong_unit_of_since_is_told(tmp_path: Path) -> None:
+    """As for due times: the line of `since` is named."""
+    file = tmp_path / "l.toml"
+    file.write_text(ZSET + 'since = "ms"\n', encoding="utf-8")
+    rdb = Writer(tmp_path / "evidence.rdb")
+    rdb.put(b"x:q", {b"a": 1_700_000_000.0})
+    rdb.read()
+    with pytest.raises(UsageError, match=r"line 7: 1 of 1 values of failed are no times .* in the unit ms"):
+        jobsleuth.analyze(rdb.path, tmp_path / "c", jobsleuth.AnalyzeOptions(described=load_layouts(file)))
+
+
+def test_an_exception_is_no_doubt(tmp_path: Path) -> None:
+    """What an earlier pattern takes as a special case of a later one is not in doubt; where neither is one of the
+    other, it is."""
+    structure = '[[layout.structure]]\nkey = "{}"\ntype = "list"\nstate = "{}"\n'
+    rdb = Writer(tmp_path / "evidence.rdb")
+    rdb.put(b"x:mails.DQ", [b"1"])
+    rdb.read()
+    for first, second, doubts in (
+        ("x:{queue}.DQ", "x:{queue}", 0),
+        ("x:{queue}", "x:{queue}.DQ", 1),
+        ("x:m{queue}", "{queue}:mails.DQ", 1),
+    ):
+        text = '[[layout]]\nname = "x"\n' + structure.format(first, "delayed") + structure.format(second, "waiting")
+        test = explain_layouts(rdb.path, read_layouts(text, "l"), ReadOptions())
+        assert test.ambiguous_count == doubts, first

@@ -41,6 +41,7 @@ BASES: list[dict[str, Any]] = [
         ],
         "suppress": [{"check": "MB001"}],
     },
+    *(tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "docs/layouts").glob("*.toml"))),
 ]
 PARTS = (
     "{queue}",
@@ -49,6 +50,7 @@ PARTS = (
     "{namespace}",
     "{queue...}",
     "{id...}",
+    "{rest}",
     "{{",
     "}}",
     "{",
@@ -59,8 +61,11 @@ PARTS = (
     "\n",
 )
 KEYS = ["name", "namespace", "queue", "structure", "record", "fields", "ids", "lock", "key", "type", "state", "score"]
+KEYS += ["since", "member"]
 KEYS += ["field", "unit", "waiting", "processing", "delayed", "seen"]
-WORDS = sorted({*KEYS, *SECTIONS, *POLICY_SECTIONS, *COLUMNS, *STATES, *UNITS, "iso", "hash", "json", "inside"})
+WORDS = sorted(
+    {*KEYS, *SECTIONS, *POLICY_SECTIONS, *COLUMNS, *STATES, *UNITS, "iso", "hash", "json", "field", "inside"}
+)
 WORDS += ["list", "zset", "set", "string"]
 names = st.sampled_from([*WORDS, "", "other", "é"])
 texts = st.one_of(names, st.lists(st.sampled_from(PARTS), max_size=6).map("".join))
@@ -115,6 +120,11 @@ def pattern(key: str) -> dict[str, Any]:
     return {"layout": [{"name": "x", "structure": [{"key": key, "type": "list"}]}]}
 
 
+def member(text: str, record: dict[str, Any] | None = None, **structure: str) -> dict[str, Any]:
+    form = {"name": "x", "structure": [{"key": "x:{queue}", "type": "list", "member": text, **structure}]}
+    return {"layout": [form | ({} if record is None else {"record": record})]}
+
+
 @settings(max_examples=1500, derandomize=True, deadline=None, database=None, suppress_health_check=[*HealthCheck])
 @given(document=documents() | texts.map(pattern))
 @example(document=pattern("{{queue}}{queue}"))
@@ -125,6 +135,20 @@ def pattern(key: str) -> dict[str, Any]:
 @example(document=pattern("{queue}}}"))
 @example(document=pattern("a{queue"))
 @example(document=pattern("a{}"))
+@example(document=member("{id}:{rest}", state="waiting", record={"type": "field", "key": "x"}))
+@example(document=member("{id}:{rest}", state="waiting"))
+@example(document=member("{id}:{rest}"))
+@example(document=member("{id}{rest}"))
+@example(document=member("{rest}:"))
+@example(document=member("{id}:{id}"))
+@example(document=member("{id}:{queue}"))
+@example(document=member("{id}:", record={"type": "field", "key": ["x", "x:{id}"]}))
+@example(document=member("{id}:", record={"type": "hash", "key": ["x:{id}", "y:{id...}"]}))
+@example(document=member("{id}:", record={"type": "json", "key": []}))
+@example(document=member("{id}:", type="zset", since="s", state="failed", record={"type": "field", "key": "x"}))
+@example(document=member("{id}:", type="zset", since="s", score="s", state="failed"))
+@example(document=member("{id}:", type="zset", since="s"))
+@example(document=member("{id}:", type="zset", since="s", state="waiting"))
 def test_schema_and_reader_agree(document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> None:
     """Whatever stands in the file, both take it or both refuse it. What a schema cannot say is that two layouts share a
     name."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
-from jobsleuth.dialects.description import HASH, INSIDE, Layout, Pattern
+from jobsleuth.dialects.description import FIELD, JSON, Layout, Pattern
 from jobsleuth.dialects.rows import is_type, single
 from jobsleuth.errors import UsageError
 from jobsleuth.keyspace import Claims, Keyspace, QueueRef, Rows
@@ -19,7 +19,8 @@ from jobsleuth.safetext import from_bytes, terminal
 
 pc: Any = pa.compute
 
-RECORD, LOCK = "job", "lock"
+RECORD, RECORDS, LOCK = "job", "jobs", "lock"
+"""Roles of keys: the record of one job, a hash that holds many, a lock."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class DescribedClaims(Claims):
         layouts: the layouts in use.
         layout_of: per queue, the number of its layout.
         structures: per layout and structure (numbers), what it found.
-        records: per layout, the keys of its records.
+        records: per layout and pattern of its records (numbers), what it found.
         locks: per layout, its locks.
         twice: key row → patterns that fit it besides the one that took it.
         rest: layout (number) and database → the queue of records that neither a structure nor their key gives one: the
@@ -49,9 +50,9 @@ class DescribedClaims(Claims):
     layouts: Sequence[Layout] = ()
     layout_of: list[int] = field(default_factory=list)
     structures: dict[tuple[int, int], Match] = field(default_factory=dict)
-    records: dict[int, Match] = field(default_factory=dict)
+    records: dict[tuple[int, int], Match] = field(default_factory=dict)
     locks: dict[int, Match] = field(default_factory=dict)
-    twice: dict[int, list[str]] = field(default_factory=dict)
+    twice: dict[int, list[Pattern]] = field(default_factory=dict)
     rest: dict[tuple[int, int], int] = field(default_factory=dict)
     made_up: set[int] = field(default_factory=set)
 
@@ -64,7 +65,7 @@ class Finder:
         self._free = free
         self._by_type: dict[str, tuple[Rows, pa.Array]] = {}
         self.taken: npt.NDArray[np.bool_] = np.zeros(len(free), np.bool_)
-        self.twice: dict[int, list[str]] = {}
+        self.twice: dict[int, list[Pattern]] = {}
 
     def fitting(self, pattern: Pattern, type_: str) -> tuple[Rows, pa.Array]:
         """Rows and names of all keys of the type that fit the pattern."""
@@ -84,7 +85,7 @@ class Finder:
         """Keys of the type that fit the pattern and that no earlier pattern took."""
         hits, names = self.fitting(pattern, type_)
         for row in hits[self.taken[hits]].tolist():
-            self.twice.setdefault(row, []).append(pattern.text)
+            self.twice.setdefault(row, []).append(pattern)
         fresh = ~self.taken[hits]
         self.taken[hits] = True
         chosen = names.take(pa.array(np.flatnonzero(fresh)))
@@ -149,12 +150,12 @@ def claim(dialect: str, keyspace: Keyspace, free: npt.NDArray[np.bool_], layouts
         if form.lock is not None:
             claims.locks[number] = finder.find(form.lock, "string")
             place(number, claims.locks[number], LOCK, make=False)
-        if form.record != INSIDE and form.record_key is not None:
-            claims.records[number] = finder.find(form.record_key, "hash" if form.record == HASH else "string")
-            place(number, claims.records[number], RECORD, make="queue" in form.record_key.parts)
+        for nth, key in enumerate(form.record_keys):
+            match = claims.records[number, nth] = finder.find(key, "string" if form.record == JSON else "hash")
+            place(number, match, RECORDS if form.record == FIELD else RECORD, make="queue" in key.parts)
     for number, form in enumerate(layouts):
         find(number, form, late=True)
-    for number, match in claims.records.items():
+    for (number, _), match in claims.records.items():
         queues: dict[int, list[int]] = {}
         for n, ref in enumerate(claims.queues):
             if claims.layout_of[n] == number:

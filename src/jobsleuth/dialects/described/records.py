@@ -13,6 +13,8 @@ from jobsleuth.dialects.rows import YEAR_2000_MS, YEAR_2100_MS
 from jobsleuth.safetext import from_bytes
 
 _DEEPEST = 32
+_PLACES = frozenset(map(str, range(1000)))
+"""Members of arrays that can be named."""
 ABSENT = (None, "", b"")
 """Values that say that there is no time and no number."""
 
@@ -22,7 +24,7 @@ class Tally:
 
     Attributes:
         records: records with fields.
-        shapeless: records that are no JSON object, which have none.
+        shapeless: records that are no JSON object or array, which have none.
         present: column of `jobs` → records that have a field for it.
         usable: column → records that have a value for it.
         members: members that are jobs themselves.
@@ -52,15 +54,19 @@ class Tally:
         self.usable[column] = self.usable.get(column, 0) + usable
 
 
-def parsed(stored: bytes) -> dict[str, Any] | None:
-    """The JSON object, None where it is none."""
-    if stored.lstrip()[:1] != b"{":
+Record = Mapping[str, Any] | list[Any]
+"""A record with fields: those of a hash, or a JSON object or array, whose fields are called 0, 1, …"""
+
+
+def parsed(stored: bytes) -> Record | None:
+    """The JSON object or array, None where it is none."""
+    if stored.lstrip()[:1] not in (b"{", b"["):
         return None
     try:
         found = read_json(stored)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return found if isinstance(found, dict | list) else None
 
 
 def read_json(stored: bytes) -> Any:
@@ -78,7 +84,7 @@ def _no_number(word: str) -> Any:
     raise ValueError(f"{word} is no JSON")
 
 
-def own_id(record: Mapping[str, Any] | None, ids: tuple[str, ...]) -> str | None:
+def own_id(record: Record | None, ids: tuple[str, ...]) -> str | None:
     """Id that a job holds: a text or a whole number, which is the same id as the text of its digits."""
     for name in ids if record is not None else ():
         value = at(record, name)
@@ -93,17 +99,21 @@ def digest(member: bytes) -> str:
 
 
 def at(record: Any, path: str) -> Any:
-    """What stands in the JSON under the name, or under the names that its dots part; None for nothing."""
+    """What stands in the JSON under the name, or under the names that its dots part, numbers for members of arrays;
+    None for nothing."""
     if isinstance(record, Mapping) and path in record:
         return record[path]
     for name in path.split(".")[:_DEEPEST]:
-        if not isinstance(record, Mapping) or name not in record:
+        if isinstance(record, list) and name in _PLACES and int(name) < len(record):
+            record = record[int(name)]
+        elif isinstance(record, Mapping) and name in record:
+            record = record[name]
+        else:
             return None
-        record = record[name]
     return record
 
 
-def columns(layout: Layout, record: Mapping[str, Any] | None, tally: Tally) -> dict[str, Any]:
+def columns(layout: Layout, record: Record | None, tally: Tally) -> dict[str, Any]:
     """Columns of `jobs` from the record: texts, Unix ms, whole numbers; what does not fit is not there."""
     out: dict[str, Any] = {}
     if record is None:

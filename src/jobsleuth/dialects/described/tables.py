@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ import pyarrow as pa
 
 from jobsleuth.dialects.base import Options
 from jobsleuth.dialects.described.claim import DescribedClaims, Match
-from jobsleuth.dialects.described.records import Tally, columns, digest, moment, own_id, parsed, read_json
-from jobsleuth.dialects.description import INSIDE, JSON, NUMBERS, STATES, Layout
+from jobsleuth.dialects.described.records import Record, Tally, columns, digest, moment, own_id, parsed, read_json
+from jobsleuth.dialects.description import FIELD, INSIDE, JSON, NUMBERS, SINCE, STATES, Layout, Pattern
 from jobsleuth.dialects.rows import COUNTS, MS, Places, constant, names
 from jobsleuth.errors import DialectError
 from jobsleuth.keyspace import Claims, Keyspace, Remark, Rows
@@ -62,9 +63,11 @@ class Tables:
             workers: list[bytes | None] = [*match.parts.get("worker", [])] or [None] * len(match.rows)
             for row, worker in zip(match.rows.tolist(), workers, strict=True):
                 self._structure[row] = (layout, nth, None if worker is None else from_bytes(worker))
-        # What structures say of each id: bits of the states, the earliest due time, who took it, how often it is there.
+        # What structures say of each id: bits of the states, the earliest due time, who took it, how often it is there,
+        # since when.
         self._jobs: dict[tuple[int, str], list[Any]] = {}
         self._exact: dict[str, bytes] = {}
+        self._cuts: dict[Pattern, re.Pattern[bytes]] = {}
         self._counts: list[dict[str, int]] = [{} for _ in claims.queues]
         self._oldest: list[int | None] = [None for _ in claims.queues]
         self._latest: list[int | None] = [None for _ in claims.queues]
@@ -91,7 +94,7 @@ class Tables:
             if layout.ids_line and tally.members and not tally.named:
                 yield number, layout.ids_line, f"no job of {_shown(layout.name)} holds an id as ids says", tally.members
             if tally.shapeless and not tally.records and described:
-                what = f"no record of {_shown(layout.name)} is a JSON object, so no field is read"
+                what = f"no record of {_shown(layout.name)} is a JSON object or array, so no field is read"
                 yield number, min(source.line for source in described.values()), what, tally.shapeless
             for column, source in described.items() if tally.records else ():
                 name = f"the field {_shown(' or '.join(source.fields))} ({column})"
@@ -122,7 +125,7 @@ class Tables:
                 number, nth, _ = self._structure[row]
                 layout = self._claims.layouts[number]
                 if layout.record != INSIDE or layout.structures[nth].state is None:
-                    job_id = self._named(member)
+                    job_id = self._named(self._cut(layout.structures[nth].member, member))
                 elif (own := own_id(parsed(member), layout.ids)) is not None:
                     job_id = own
                 else:
@@ -133,6 +136,15 @@ class Tables:
                     copies[job_id] = copy = copies.get(job_id, 0) + 1
                     job_id += f"#{copy}" if copy > 1 else ""
                 yield row, layout, nth, job_id, member, position, score
+
+    def _cut(self, pattern: Pattern | None, member: bytes) -> bytes:
+        """The id in a member."""
+        if pattern is None:
+            return member
+        if pattern not in self._cuts:
+            self._cuts[pattern] = re.compile(pattern.regex.encode())
+        found = self._cuts[pattern].fullmatch(member)
+        return member if found is None else found["id"]
 
     def _named(self, stored: bytes) -> str:
         """An id as text; its bytes are kept where that is not exact."""
@@ -150,9 +162,12 @@ class Tables:
             if structure.unit is not None and score is not None:
                 due = moment(score, structure.unit)
                 self.tallies[self._claims.layout_of[queue]].note_time((nth, row), due is not None)
+            since, due = (due, None) if structure.since else (None, due)
             if structure.state is not None:
-                known = self._jobs.setdefault((queue, job_id), [0, None, None, 0])
+                known = self._jobs.setdefault((queue, job_id), [0, None, None, 0, {}])
                 known[0] |= 1 << STATES.index(structure.state)
+                if since is not None:
+                    known[4][SINCE[structure.state]] = since
                 if due is not None and (known[1] is None or due < known[1]):
                     known[1] = due
                 known[2] = known[2] or self._structure[row][2]
@@ -197,7 +212,7 @@ class Tables:
                 # Of copies that differ the one counts that decides the state; what it lacks the others may tell.
                 first, *others = sorted(copies.pop(place).items(), key=lambda copy: copy[1])
                 yield self._job(place, layout, parsed(first[0]), first[0], None, [parsed(o) for o, _ in others])
-        for number, match in self._claims.records.items():
+        for (number, _), match in self._claims.records.items():
             yield from self._recorded(number, match, done)
         for place in self._jobs.keys() - done if self._claims.records else ():
             layout = self._claims.layouts[self._claims.layout_of[place[0]]]
@@ -205,21 +220,21 @@ class Tables:
                 yield self._ghost(place, layout)
 
     def _recorded(self, number: int, match: Match, done: set[tuple[int, str]]) -> Iterator[dict[str, Any]]:
-        """Jobs that have a key of their own."""
+        """Jobs that have a key of their own, or a field of a hash."""
         layout = self._claims.layouts[number]
-        ids = dict(zip(match.rows.tolist(), map(self._named, match.parts["id"]), strict=True))
         held: dict[tuple[int, str], list[int]] = {}
         for queue, job_id in self._jobs:
             if self._claims.layout_of[queue] == number:
                 held.setdefault((self._claims.queues[queue].db, job_id), []).append(queue)
         db = self._keyspace.keys.column("db")
         keys = dict(zip(match.rows.tolist(), names(self._keyspace, match.rows).to_pylist(), strict=True))
-        for row, record, whole in self._read(layout, match.rows):
-            own = int(self._claims.queue[row])
+        own = dict(zip(match.rows.tolist(), self._claims.queue[match.rows].tolist(), strict=True))
+        for row, stored, record, whole in self._read(layout, match):
+            job_id = self._named(stored)
             # A record whose key names no queue belongs to those that hold its id.
-            queues = [own] if own >= 0 else held.get((db[row].as_py(), ids[row]), [])
+            queues = [own[row]] if own[row] >= 0 else held.get((db[row].as_py(), job_id), [])
             for queue in queues or self._fallback(number, db[row].as_py()):
-                place = (queue, ids[row])
+                place = (queue, job_id)
                 done.add(place)
                 self._claims.queue[row] = queue
                 yield self._job(place, layout, record, whole, keys[row])
@@ -229,38 +244,52 @@ class Tables:
         found = self._claims.rest.get((number, db))
         return [] if found is None else [found]
 
-    def _read(self, layout: Layout, rows: Rows) -> Iterator[tuple[int, dict[str, Any] | None, bytes | None]]:
-        if not len(rows):
+    def _read(self, layout: Layout, match: Match) -> Iterator[tuple[int, bytes, Record | None, bytes | None]]:
+        """(key row, id, its fields, the whole where it is one value) of every record."""
+        if not len(match.rows):
             return
+        if layout.record == FIELD:
+            as_of, expired = self._keyspace.as_of.ms, 0
+            for batch in self._keyspace.elements(match.rows):
+                given = [batch.column(name).to_pylist() for name in ("row", "member", "value", "field_expire_at")]
+                for row, stored, value, expires in zip(*given, strict=True):
+                    if expires is not None and as_of is not None and expires <= as_of:
+                        expired += 1
+                    else:
+                        yield row, stored, parsed(value), value
+            if expired:
+                what = f"fields of hashes of {_shown(layout.name)} had expired: they are no jobs"
+                self._claims.remarks.append(Remark("expired_fields", what, count=expired))
+            return
+        ids = dict(zip(match.rows.tolist(), match.parts["id"], strict=True))
         if layout.record == JSON:
-            for batch in self._keyspace.strings(rows):
+            for batch in self._keyspace.strings(match.rows):
                 for row, value in zip(batch.column("row").to_pylist(), batch.column("value").to_pylist(), strict=True):
-                    yield row, parsed(value), value
+                    yield row, ids[row], parsed(value), value
             return
-        for batch in self._keyspace.records(rows, ()):
+        for batch in self._keyspace.records(match.rows, ()):
             for row, rest in zip(batch.column("row").to_pylist(), batch.column("rest").to_pylist(), strict=True):
-                yield row, dict(rest or ()), None
+                yield row, ids[row], dict(rest or ()), None
 
     def _job(
         self,
         place: tuple[int, str],
         layout: Layout,
-        record: dict[str, Any] | None,
+        record: Record | None,
         whole: bytes | None,
         key: str | None,
-        others: Sequence[dict[str, Any] | None] = (),
+        others: Sequence[Record | None] = (),
     ) -> dict[str, Any]:
-        mask, due, worker, _ = self._jobs.get(place, (0, None, None, 0))
+        mask, due, worker, _, since = self._jobs.get(place) or [0, None, None, 0, {}]
         state = self._state(mask)
         tally = self.tallies[self._claims.layout_of[place[0]]]
         found = columns(layout, record, tally)
         payload = found.pop("payload", whole)
         for other in others:
             found = {name: value for name, value in columns(layout, other, tally).items() if name != "payload"} | found
+        found = {"scheduled_at": due, "worker_name": worker, **since, **found}
         self._note(place[0], state, found)
         return {
-            "scheduled_at": due,
-            "worker_name": worker,
             **found,
             "queue_number": place[0],
             "job_id": place[1],
@@ -275,32 +304,31 @@ class Tables:
             "rest": self._rest(layout, record, whole),
         }
 
-    def _rest(
-        self, layout: Layout, record: dict[str, Any] | None, whole: bytes | None
-    ) -> list[tuple[str, bytes]] | None:
+    def _rest(self, layout: Layout, record: Record | None, whole: bytes | None) -> list[tuple[str, bytes]] | None:
         """What no column holds: the other fields of a hash; the whole record where only a part of it is the payload."""
-        if whole is None:
+        if whole is None and isinstance(record, Mapping):
             named = {name for source in layout.fields.values() for name in source.fields}
-            left = [(name, value) for name, value in (record or {}).items() if name not in named]
+            left = [(name, value) for name, value in record.items() if name not in named]
         else:
-            left = [("record", whole)] if "payload" in layout.fields else []
+            left = [("record", whole)] if whole is not None and "payload" in layout.fields else []
         return [(name, value if self._limit is None else value[: self._limit]) for name, value in left] or None
 
     def _ghost(self, place: tuple[int, str], layout: Layout) -> dict[str, Any]:
-        mask, due, worker, _ = self._jobs[place]
+        mask, due, worker, _, since = self._jobs[place]
         state = self._state(mask)
-        self._note(place[0], state, {})
+        self._note(place[0], state, since)
         key = None
-        if layout.record_key is not None and set(layout.record_key.parts) <= {"id", "queue", "namespace"}:
+        if len(layout.record_keys) == 1 and set(layout.record_keys[0].parts) <= {"id", "queue", "namespace"}:
             ref = self._claims.queues[place[0]]
             parts = {"id": place[1].encode(), "queue": ref.queue, "namespace": ref.namespace}
-            key = from_bytes(layout.record_key.spelled(parts))
+            key = from_bytes(layout.record_keys[0].spelled(parts))
         return {
             "queue_number": place[0],
             "job_id": place[1],
             "job_id_bytes": self._exact.get(place[1]),
             "state": state,
             "has_record": False,
+            **since,
             "scheduled_at": due,
             "worker_name": worker,
             "key": key,

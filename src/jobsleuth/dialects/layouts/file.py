@@ -13,10 +13,14 @@ from jobsleuth import safetext
 from jobsleuth.dialects.described.plain import KINDS, Named, given
 from jobsleuth.dialects.description import (
     COLUMNS,
+    FIELD,
     HASH,
     INSIDE,
     ISO,
     JSON,
+    MEMBER_PARTS,
+    PARTS,
+    SINCE,
     STATES,
     TIMES,
     UNITS,
@@ -35,12 +39,15 @@ POLICY_SECTIONS = ("checks", "severity", "parameters", "queue", "suppress")
 """Members that may stand beside them: the file may be the policy's as well."""
 _KEYS = {
     "layout": ("name", "namespace", "queue", "structure", "record", "fields", "ids", "lock"),
-    "structure": ("key", "type", "state", "name", "score"),
+    "structure": ("key", "type", "state", "name", "score", "since", "member"),
     "record": ("key", "type"),
     "field": ("field", "unit"),
     "lists": tuple(KINDS),
 }
 _TYPES = ("list", "zset", "set")
+Keys = tuple[tuple[Pattern, ...], tuple[int, ...]]
+"""Patterns, and the line of each."""
+NO_KEYS: Keys = ((), ())
 
 
 def load_layouts(path: Path) -> Described:
@@ -104,15 +111,13 @@ class _Reader:
         lock = self._pattern(entry, "lock", place) if "lock" in entry else None
         if lock is not None and "id" not in lock.parts:
             raise self._wrong("the lock's key has no part {id}", (*place, "lock"), "e.g. mail:lock:{id}")
+        record, keys = self._record(entry["record"], (*place, "record")) if "record" in entry else (INSIDE, NO_KEYS)
         structures = tuple(
-            self._structure(inner, (*place, "structure", number))
+            self._structure(inner, (*place, "structure", number), record)
             for number, inner in enumerate(self.tables(entry, "structure", (*place, "structure")))
         )
         if not structures:
             raise self._wrong("the layout has no structure", place, "add [[layout.structure]] with key, type and state")
-        record, record_key = INSIDE, None
-        if "record" in entry:
-            record, record_key = self._record(entry["record"], (*place, "record"))
         queue = self._text(entry, "queue", place) if "queue" in entry else None
         ids = entry.get("ids", ["id", "jid", "uuid"])
         if not isinstance(ids, list) or not all(isinstance(i, str) and i for i in ids):
@@ -122,7 +127,7 @@ class _Reader:
             namespace=self._text(entry, "namespace", place) if "namespace" in entry else name,
             structures=structures,
             record=record,
-            record_key=record_key,
+            record_keys=keys[0],
             fields=self._fields(entry.get("fields", {}), (*place, "fields")),
             ids=tuple(ids),
             lock=lock,
@@ -130,7 +135,7 @@ class _Reader:
             file=self.file,
             line=self.lines.of(place),
             lock_line=self.lines.of((*place, "lock")),
-            record_line=self.lines.of((*place, "record", "key")),
+            record_lines=keys[1],
             ids_line=self.lines.of((*place, "ids")) if "ids" in entry else 0,
         )
 
@@ -150,32 +155,61 @@ class _Reader:
             ]
         return given(patterns, self.file)
 
-    def _structure(self, entry: Mapping[str, Any], place: Place) -> Structure:
+    def _structure(self, entry: Mapping[str, Any], place: Place, record: str) -> Structure:
         self._require_keys("structure", entry, place)
         type_ = self._word(entry, "type", place, _TYPES)
         state = self._word(entry, "state", place, STATES) if "state" in entry else None
         unit = self._word(entry, "score", place, tuple(UNITS)) if "score" in entry else None
         if unit is not None and type_ != "zset":
             raise self._wrong(f"a {type_} has no scores", (*place, "score"), "only a zset has")
+        time = "score"
+        if "since" in entry:
+            time, here = "since", (*place, "since")
+            if unit is not None:
+                raise self._wrong("scores are due times or since when, not both", here, "leave out score or since")
+            if type_ != "zset":
+                raise self._wrong(f"a {type_} has no scores", here, "only a zset has")
+            if state not in SINCE:
+                raise self._wrong("since needs a state that began", here, f"states are {', '.join(SINCE)}")
+            unit = self._word(entry, "since", place, tuple(UNITS))
         name = ("processing" if state == "active" else state) or "seen"
         if "name" in entry:
             name = self._text(entry, "name", place)
-        line, unit_line = (self.lines.of((*place, member)) for member in ("key", "score"))
-        return Structure(name, state, type_, self._pattern(entry, "key", place), unit, line, unit_line)
+        line, unit_line = (self.lines.of((*place, each)) for each in ("key", time))
+        key = self._pattern(entry, "key", place)
+        member = None
+        if "member" in entry:
+            here = (*place, "member")
+            member = self._parsed(entry["member"], "member", here, MEMBER_PARTS)
+            if "id" not in member.parts:
+                raise self._wrong("the member has no part {id}", here, "e.g. {id}:{rest}")
+            if record == INSIDE and state is not None:
+                raise self._wrong("the members are the jobs themselves", here, "name their ids with ids")
+        return Structure(name, state, type_, key, unit, line, unit_line, since=time == "since", member=member)
 
-    def _record(self, entry: Any, place: Place) -> tuple[str, Pattern | None]:
+    def _record(self, entry: Any, place: Place) -> tuple[str, Keys]:
+        """What holds the jobs, patterns of their keys and lines of these."""
         if not isinstance(entry, dict):
             raise self._wrong("record is no table", place, "write [layout.record]")
         self._require_keys("record", entry, place)
-        kind = self._word(entry, "type", place, (HASH, JSON, INSIDE))
+        kind = self._word(entry, "type", place, (HASH, JSON, FIELD, INSIDE))
         if kind == INSIDE:
             if "key" in entry:
-                raise self._wrong("a record inside has no key", (*place, "key"), 'only with type = "hash" or "json"')
-            return INSIDE, None
-        key = self._pattern(entry, "key", place)
-        if "id" not in key.parts:
-            raise self._wrong("the record's key has no part {id}", (*place, "key"), "e.g. mail:job:{id}")
-        return kind, key
+                raise self._wrong(
+                    "a record inside has no key", (*place, "key"), 'only with type = "hash", "json" or "field"'
+                )
+            return INSIDE, NO_KEYS
+        stored = entry.get("key")
+        texts, places = [stored], [(*place, "key")]
+        if isinstance(stored, list) and stored:
+            texts, places = stored, [(*place, "key", nth) for nth in range(len(stored))]
+        keys = tuple(self._parsed(text, "key", here) for text, here in zip(texts, places, strict=True))
+        for key, here in zip(keys, places, strict=True):
+            if kind == FIELD and "id" in key.parts:
+                raise self._wrong("the key of a hash of jobs has no part {id}", here, "its fields are the ids")
+            if kind != FIELD and "id" not in key.parts:
+                raise self._wrong("the record's key has no part {id}", here, "e.g. mail:job:{id}")
+        return kind, (keys, tuple(map(self.lines.of, places)))
 
     def _fields(self, entry: Any, place: Place) -> dict[str, Source]:
         if not isinstance(entry, dict):
@@ -214,10 +248,10 @@ class _Reader:
     def _pattern(self, entry: Mapping[str, Any], name: str, place: Place) -> Pattern:
         return self._parsed(entry.get(name), name, (*place, name))
 
-    def _parsed(self, stored: Any, name: str, place: Place) -> Pattern:
+    def _parsed(self, stored: Any, name: str, place: Place, known: tuple[str, ...] = PARTS) -> Pattern:
         text = self._worded(stored, name, place)
         try:
-            return Pattern.parse(text)
+            return Pattern.parse(text, known)
         except DialectError as error:
             raise self._wrong(f"{_shown(text)}: {error.message}", place, error.hint or "") from None
 
