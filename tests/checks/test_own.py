@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from jobsleuth import api
 from jobsleuth.checks import OwnCheck, Policy, load_checks, load_policy, run_checks
 from jobsleuth.errors import CheckError, JobsleuthError, UsageError
 from tests.tables import build, rows_of
@@ -210,6 +212,28 @@ def test_an_own_check_that_could_not_run_is_no_success(tmp_path: Path) -> None:
     known = jobsleuth("baseline", "case", *own, "--out", "known.json", cwd=tmp_path)
     assert known.returncode == 2 and not (tmp_path / "known.json").exists()
     assert jobsleuth("check", "case", cwd=tmp_path).returncode == 0
+
+
+def test_from_python_a_silent_check_is_a_row_and_no_error(tmp_path: Path) -> None:
+    """As the description of the API says: nothing is raised, the row of the check has status and reason."""
+    mine = file_of(tmp_path, BROKEN)
+    case = api.analyze(DUMP, tmp_path / "case", checks=mine)
+    judged = api.check(case, checks=mine)
+    for table in (case.arrow("checks"), judged.checks):
+        row = next(r for r in table.to_pylist() if r["check_id"] == "ZZ002")
+        assert (row["status"], row["findings"]) == ("could_not_run", 0) and "jbos" in row["reason"]
+    for told in (api.analyze.__doc__, api.check.__doc__, api.CheckRun.__doc__):
+        assert "could not run" in str(told) and "`status`" in str(told)
+
+
+def test_the_command_offered_for_an_own_check_asks_for_its_file(tmp_path: Path) -> None:
+    """`explain` knows an own check only with its file: the line of the summary that names it says so."""
+    file_of(tmp_path, GOOD)
+    jobsleuth("analyze", str(DUMP), "--out", "case", "-q", cwd=tmp_path)
+    (tmp_path / "only.toml").write_text('[[queue]]\nname = "*"\ndisable = ["LV002", "LV003"]\n')
+    words = ("check", "case", "--checks", "mine.py", "--config", "only.toml", "--all")
+    offered = re.findall("jobsleuth explain .*", jobsleuth(*words, cwd=tmp_path).stdout)
+    assert offered == ["jobsleuth explain ZZ002 --checks FILE"]
 
 
 def test_an_own_check_that_is_switched_off_is_no_failure(tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ def analyze(
 ) -> Case:
     """Reads snapshots, append-only files and exports, and builds the case folder `out`.
 
+    A check that could not run, your own included, is no error: `case.checks` has its `status` and `reason`.
+
     Args:
         evidence: one path or several (shards of one cluster, say).
         out: folder to make; an existing one is refused unless `options.force`.
@@ -65,6 +67,8 @@ def check(
     baseline: _Name | None = None,
 ) -> CheckRun:
     """Judges a case afresh and writes nothing into it.
+
+    A check that could not run, your own included, is no error: `checks` of the outcome has its `status` and `reason`.
 
     Args:
         case: an open case.

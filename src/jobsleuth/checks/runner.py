@@ -57,12 +57,18 @@ _Outcome = tuple[str, str | None, pa.Table | None]
 
 @dataclass(frozen=True)
 class CheckRun:
-    """The outcome: the case tables `findings` (by check id, evidence, database, queue, job), `checks` (by id) and
-    `causes` (by key)."""
+    """The outcome, as the tables of a case.
+
+    A check that could not run, your own included, raises nothing: its row in `checks` has the `status` `could_not_run`
+    and the `reason`. No findings means clean only where `checks` says that all ran.
+    """
 
     findings: pa.Table
+    """What does not add up, by check id, evidence, database, queue and job."""
     checks: pa.Table
+    """Every check by id: its `status` (`ran`, `off`, `could_not_run`), the `reason`, how many `findings` it made."""
     causes: pa.Table
+    """What explains several findings at once, by key."""
     accepted: int = 0
     """Findings left out because the policy accepts them."""
     lapsed: int = 0

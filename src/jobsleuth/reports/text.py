@@ -158,8 +158,11 @@ def _causes(document: Document, width: int, room: int | None) -> Iterator[Line]:
         yield from flow(((told_of, "plain"), (f"jobsleuth check {case_word(document.case)} --all", "command")), width)
     if shown:
         yield ()
-        check = document.causes[0].parts[0].check_id
-        yield (("Why, and what to do: ", "dim"), (f"jobsleuth explain {check}", "command"))
+        worst = document.causes[0]
+        # A check without a page is somebody's own: without its file `explain` knows nothing of it.
+        own = "" if worst.known or worst.examples[0].help_url else " --checks FILE"
+        command = f"jobsleuth explain {worst.parts[0].check_id}{own}"
+        yield (("Why, and what to do: ", "dim"), (command, "command"))
 
 
 def _cause(document: Document, nth: int, cause: Cause, width: int, *, remedy: bool) -> Iterator[Line]:
