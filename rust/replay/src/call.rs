@@ -98,7 +98,64 @@ impl<'a> Call<'a> {
     }
 }
 
-/// A number with a fraction; infinities too, but nothing that is no number.
+/// A number with a fraction; infinities too, but nothing that is no number. Servers read it with `strtod`, and write a
+/// command down as it came: `0x10` is 16.
 pub fn float(text: &[u8]) -> Option<f64> {
-    number::<f64>(text).filter(|n| !n.is_nan())
+    number::<f64>(text).or_else(|| hexadecimal(text)).filter(|n| !n.is_nan())
+}
+
+/// `0x1.8p3`: digits to the base 16, and the power of two that they are taken times.
+fn hexadecimal(text: &[u8]) -> Option<f64> {
+    let (sign, rest) = match text.split_first()? {
+        (b'-', rest) => (-1.0, rest),
+        (b'+', rest) => (1.0, rest),
+        _ => (1.0, text),
+    };
+    let rest = rest.strip_prefix(b"0x").or_else(|| rest.strip_prefix(b"0X"))?;
+    let (digits, power) = match rest.iter().position(|b| b.eq_ignore_ascii_case(&b'p')) {
+        Some(at) => (rest.get(..at)?, number::<i32>(rest.get(at + 1..)?)?),
+        None => (rest, 0),
+    };
+    let (mut value, mut scale, mut seen, mut behind_point) = (0.0, 1.0, false, false);
+    for &byte in digits {
+        if byte == b'.' && !behind_point {
+            behind_point = true;
+            continue;
+        }
+        value = value * 16.0 + f64::from(char::from(byte).to_digit(16)?);
+        scale *= if behind_point { 16.0 } else { 1.0 };
+        seen = true;
+    }
+    seen.then(|| sign * value / scale * 2f64.powi(power))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::float;
+
+    /// What a server of 6.2, 7.0 and 8.2 said to each as the score of ZADD: the number, or that it is none.
+    #[test]
+    fn numbers_are_what_servers_take_for_them() {
+        for (text, wanted) in [
+            ("0x10", Some(16.0)),
+            ("0X1F", Some(31.0)),
+            ("-0x1p3", Some(-8.0)),
+            ("0x1.8P-1", Some(0.75)),
+            ("0xfffffffffffff", Some(4_503_599_627_370_495.0)),
+            ("+5", Some(5.0)),
+            (".5", Some(0.5)),
+            ("1.", Some(1.0)),
+            ("1e-320", Some(1e-320)),
+            ("+Inf", Some(f64::INFINITY)),
+            ("-infinity", Some(f64::NEG_INFINITY)),
+            ("nan", None),
+            (" 1", None),
+            ("1_0", None),
+            ("0x", None),
+            ("0x.", None),
+            ("", None),
+        ] {
+            assert_eq!(float(text.as_bytes()), wanted, "{text}");
+        }
+    }
 }
