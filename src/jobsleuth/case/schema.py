@@ -123,6 +123,13 @@ TABLES: tuple[Table, ...] = (
             ),
             Column("payload_bytes", _I, "Size of the whole payload in bytes."),
             Column("payload_format", _DICT, "`json` where the payload parses as JSON, `empty`, else `opaque`."),
+            Column(
+                "payload_begins_json",
+                _BOOL,
+                "Whether a payload that is no JSON begins as an object or a list does (`{` or `[` after white space),"
+                " also where it was not kept; null: it is JSON, there is none, or the dialect is neither plain"
+                " lists nor described layouts.",
+            ),
             Column("created_at", _MS, "When the job was added (BullMQ `timestamp`); Asynq: only where knowable."),
             Column("scheduled_at", _MS, "When it is due (delayed, scheduled, retry); null otherwise."),
             Column(

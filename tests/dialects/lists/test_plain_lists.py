@@ -366,3 +366,18 @@ def test_redacted_ids_give_no_payload_away(tmp_path: Path) -> None:
     assert [(r["check_id"], r["certainty"], r["job_id"] in {row["job_id"] for row in rows}) for r in found] == [
         ("MB003", "possible", True)
     ]
+
+
+@pytest.mark.parametrize("options", [{}, {"payload_limit": 0}, {"payload_limit": 1}, {"redactor": Redactor(b"k" * 16)}])
+def test_a_broken_payload_is_told_whatever_is_kept_of_it(options: dict[str, Any], tmp_path: Path) -> None:
+    """Two payloads of six that begin as JSON, behind a lot of white space too, and are none: the same findings, just as
+    certain, where payloads are cut, redacted or left out; the one that begins otherwise is none of them."""
+    rdb = Writer(tmp_path / "evidence.rdb")
+    good = [b'{"id": "%d"}' % number for number in range(4)]
+    rdb.put(b"queue:q", [*good, b" " * 100 + b'{"id": "cut', b"[1,", b"plain"])
+    rdb.read()
+    case = jobsleuth.analyze(rdb.path, tmp_path / "c", jobsleuth.AnalyzeOptions(**options))
+    rows = case.query(
+        "select payload_bytes, certainty from findings join jobs using (job_id) where check_id = 'PL002' order by 1"
+    ).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [(3, "certain"), (111, "certain")]

@@ -19,7 +19,8 @@ class UnparsablePayload(Check):
     A producer of another version or language, a payload that was cut, a value pushed by hand.
 
     What to do next
-    Look at the payload (`jobsleuth job`), and at what the worker does with one it cannot read.
+    Look at the payload (`jobsleuth job`; where the case keeps none, in the evidence: `jobsleuth cat`), and at what the
+    worker does with one it cannot read.
 
     False alarms
     Queues that hold two kinds of payloads on purpose. With few payloads that may be chance, so it is possible only
@@ -40,7 +41,7 @@ class UnparsablePayload(Check):
     moving = False
     dialects = ("layouts", "lists")
     needs = {
-        "jobs": (*JOB_PLACE, "state", "payload", "payload_format", "payload_bytes", "key"),
+        "jobs": (*JOB_PLACE, "state", "payload_format", "payload_begins_json", "payload_bytes", "key"),
     }
     sql = """
         WITH formats AS (
@@ -54,8 +55,7 @@ class UnparsablePayload(Check):
             CASE WHEN j.begun OR f.parsed >= 9 THEN 'certain' ELSE 'possible' END AS certainty
         FROM (
             SELECT dialect, namespace, queue, job_id, key, evidence, db, state, payload_bytes,
-                -- Where payloads were not kept nothing begins at all.
-                coalesce(hex(payload[:64]).regexp_matches('^(09|0A|0D|20)*(5B|7B)'), FALSE) AS begun
+                coalesce(payload_begins_json, FALSE) AS begun
             FROM jobs
             WHERE dialect IN ('lists', 'layouts') AND payload_format IN ('opaque', 'empty')
         ) AS j

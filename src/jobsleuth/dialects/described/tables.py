@@ -29,11 +29,15 @@ LATE = {
 }
 """Column → states whose jobs should have it; no job need have one before."""
 _PIECE = 1 << 14
+_WHITE = b" \t\n\r"
+"""White space of JSON (RFC 8259)."""
+_BEGINS = (b"{", b"[")
 _S, _I = pa.string(), pa.int64()
 _JOBS: dict[str, Any] = {
     "queue_number": _I, "job_id": _S, "job_id_bytes": pa.binary(), "state": _S, "has_record": pa.bool_(),
     "record_complete": pa.bool_(), "name": _S,
-    "payload": pa.binary(), "payload_bytes": _I, "payload_format": _S, "created_at": MS, "scheduled_at": MS,
+    "payload": pa.binary(), "payload_bytes": _I, "payload_format": _S,
+    "payload_begins_json": pa.bool_(), "created_at": MS, "scheduled_at": MS,
     "started_at": MS, "finished_at": MS, "attempts": _I, "max_attempts": _I, "priority": _I, "error": _S,
     "worker_name": _S, "key": _S, "rest": pa.map_(pa.string(), pa.binary()),
 }  # fmt: skip
@@ -285,6 +289,7 @@ class Tables:
         tally = self.tallies[self._claims.layout_of[place[0]]]
         found = columns(layout, record, tally)
         payload = found.pop("payload", whole)
+        form = None if payload is None else _format(payload)
         for other in others:
             found = {name: value for name, value in columns(layout, other, tally).items() if name != "payload"} | found
         found = {"scheduled_at": due, "worker_name": worker, **since, **found}
@@ -299,7 +304,9 @@ class Tables:
             "record_complete": True,
             "payload": payload if payload is None or self._limit is None else payload[: self._limit],
             "payload_bytes": None if payload is None else len(payload),
-            "payload_format": None if payload is None else _format(payload),
+            "payload_format": form,
+            # Told now, for the payload may not be kept.
+            "payload_begins_json": None if payload is None or form == "json" else payload.lstrip(_WHITE)[:1] in _BEGINS,
             "key": key,
             "rest": self._rest(layout, record, whole),
         }
