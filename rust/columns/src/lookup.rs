@@ -22,8 +22,8 @@ const BLOCK: usize = 64;
 
 /// Finds rows by database and key. Holds row numbers only; the bytes are compared where they are.
 pub struct Lookup {
-    /// Open addressing: half of the key's hash above, the number of the row and one below; 0: free. A power of two, of
-    /// which at most two thirds are taken.
+    /// Open addressing: half of the key's hash above, the number of the row and one below; 0: free. Three quarters are
+    /// taken.
     slots: Vec<u64>,
     hasher: DefaultHashBuilder,
 }
@@ -38,10 +38,10 @@ pub struct Spelled<'a> {
 /// The half of a hash that stands beside the row.
 const TAG: u64 = !(u32::MAX as u64);
 
-/// Where the search for a key starts.
+/// Where among so many slots the search for a key starts: by the half of the hash that is no tag.
 #[inline]
-fn start(hash: u64, mask: usize) -> usize {
-    hash as usize & mask
+fn start(hash: u64, slots: usize) -> usize {
+    ((u128::from(hash << 32) * slots as u128) >> 64) as usize
 }
 
 /// A key that is sought.
@@ -59,7 +59,7 @@ impl Lookup {
     /// 32 bits can number is beyond what fits in memory anyway; rows past that are not found.
     pub fn new(table: &KeyTable) -> Self {
         let rows = usize::try_from(table.len().min(u64::from(u32::MAX) - 1)).unwrap_or(0);
-        let size = (rows.saturating_mul(3) / 2 + 1).next_power_of_two();
+        let size = rows.saturating_add(rows / 3) + 1;
         let mut lookup = Lookup { slots: vec![0; size], hasher: DefaultHashBuilder::default() };
         for (number, (db, key)) in (1..u32::MAX).zip(table.keys()) {
             let hash = lookup.hash(db, key);
@@ -83,8 +83,7 @@ impl Lookup {
     /// The row of a key, or the slot where it would be.
     #[inline]
     fn seek(&self, table: &KeyTable, hash: u64, db: i64, key: &[u8]) -> Result<u64, usize> {
-        let mask = self.slots.len() - 1;
-        let mut at = start(hash, mask);
+        let mut at = start(hash, self.slots.len());
         loop {
             match self.slots.get(at) {
                 None | Some(0) => return Err(at),
@@ -96,16 +95,15 @@ impl Lookup {
                 }
                 Some(_) => {}
             }
-            at = (at + 1) & mask;
+            at = if at + 1 < self.slots.len() { at + 1 } else { 0 };
         }
     }
 
     /// Looks at the memory that the search will want: asked for all at once, it comes sooner than one after the other.
     fn touch(&self, table: &KeyTable, block: &[Sought]) {
-        let mask = self.slots.len() - 1;
         let mut rows = [0; BLOCK];
         for (row, sought) in rows.iter_mut().zip(block) {
-            let slot = self.slots.get(start(sought.hash, mask)).copied().unwrap_or(0);
+            let slot = self.slots.get(start(sought.hash, self.slots.len())).copied().unwrap_or(0);
             *row = if (slot ^ sought.hash) & TAG == 0 { (slot & !TAG).saturating_sub(1) } else { 0 };
         }
         let first = |&row: &u64| table.key(row).and_then(|(_, key)| key.first().copied()).map_or(0, usize::from);

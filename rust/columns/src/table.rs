@@ -7,7 +7,7 @@ use arrow_array::types::Int8Type;
 use arrow_array::{
     ArrayRef, BinaryArray, DictionaryArray, Int8Array, Int64Array, RecordBatch, StringArray, UInt64Array,
 };
-use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use jobsleuth_formats::{Encoding, Kind};
 
@@ -145,6 +145,44 @@ pub struct KeyTableBuilder {
     kind_names: ArrayRef,
     encoding_names: ArrayRef,
     open: Columns,
+    repeated: Repeated,
+}
+
+/// Columns that say the same in every row, shared by all chunks: a database, an expiry or a count that no key has.
+#[derive(Default)]
+struct Repeated {
+    db: Option<(i64, ScalarBuffer<i64>)>,
+    nothing: Option<Buffer>,
+}
+
+impl Repeated {
+    /// The databases of a chunk.
+    fn databases(&mut self, db: Vec<i64>) -> ScalarBuffer<i64> {
+        let Some(&first) = db.first().filter(|first| db.iter().all(|db| db == *first)) else {
+            return taken(db).into();
+        };
+        let rows = db.len();
+        match &self.db {
+            Some((known, shared)) if *known == first && shared.len() >= rows => shared.slice(0, rows),
+            _ => {
+                let own = ScalarBuffer::from(taken(db));
+                self.db = Some((first, own.clone()));
+                own
+            }
+        }
+    }
+
+    /// The values of a chunk and which are there. Where none is, they are zeros.
+    fn values<T: ArrowNativeType>(&mut self, column: Nullable<T>) -> (ScalarBuffer<T>, Option<NullBuffer>) {
+        let (values, valid) = column.finish();
+        let rows = values.len();
+        if rows > CHUNK_ROWS || valid.as_ref().is_none_or(|valid| valid.null_count() < rows) {
+            return (taken(values).into(), valid);
+        }
+        drop(values);
+        let zeros = || Buffer::from(vec![0; CHUNK_ROWS * size_of::<u64>()]);
+        (ScalarBuffer::new(self.nothing.get_or_insert_with(zeros).clone(), 0, rows), valid)
+    }
 }
 
 struct Columns {
@@ -202,8 +240,8 @@ impl<T: Default> Nullable<T> {
         self.values.push(value.unwrap_or_default());
     }
 
-    fn finish(&mut self) -> (Vec<T>, Option<NullBuffer>) {
-        (taken(mem::take(&mut self.values)), self.valid.finish())
+    fn finish(mut self) -> (Vec<T>, Option<NullBuffer>) {
+        (self.values, self.valid.finish())
     }
 }
 
@@ -226,6 +264,7 @@ impl KeyTableBuilder {
             kind_names: names(Kind::ALL.iter().map(|kind| kind.as_str()).collect()),
             encoding_names: names(Encoding::ALL.iter().map(|encoding| encoding.as_str()).collect()),
             open: Columns::like(0, 0),
+            repeated: Repeated::default(),
         }
     }
 
@@ -269,26 +308,26 @@ impl KeyTableBuilder {
             return Ok(());
         }
         let next = Columns::like(rows, self.open.key_bytes.len().min(CHUNK_ROWS << 8));
-        let mut open = mem::replace(&mut self.open, next);
-        let db = ScalarBuffer::from(taken(open.db));
+        let open = mem::replace(&mut self.open, next);
+        let db = self.repeated.databases(open.db);
         let keys = Buffer::from_vec(taken(open.key_bytes));
         let key = BinaryArray::try_new(OffsetBuffer::new(taken(open.key_ends).into()), keys, None)?;
         let kinds = ScalarBuffer::from(taken(open.kinds));
         let named = |codes: ScalarBuffer<i8>, names: &ArrayRef| {
             DictionaryArray::<Int8Type>::try_new(Int8Array::new(codes, None), Arc::clone(names))
         };
-        let (expire_at, has_expiry) = open.expire_at.finish();
-        let (elements, has_elements) = open.elements.finish();
+        let (expire_at, has_expiry) = self.repeated.values(open.expire_at);
+        let (elements, has_elements) = self.repeated.values(open.elements);
         let (offset, nbytes) = (ScalarBuffer::from(taken(open.offset)), ScalarBuffer::from(taken(open.nbytes)));
         let columns: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::new(db.clone(), None)),
             Arc::new(key.clone()),
             Arc::new(named(kinds.clone(), &self.kind_names)?),
             Arc::new(named(taken(open.encodings).into(), &self.encoding_names)?),
-            Arc::new(Int64Array::try_new(expire_at.into(), has_expiry)?),
+            Arc::new(Int64Array::try_new(expire_at, has_expiry)?),
             Arc::new(UInt64Array::new(offset.clone(), None)),
             Arc::new(UInt64Array::new(nbytes.clone(), None)),
-            Arc::new(UInt64Array::try_new(elements.into(), has_elements)?),
+            Arc::new(UInt64Array::try_new(elements, has_elements)?),
         ];
         let batch = RecordBatch::try_new(self.table.schema(), columns)?;
         let (value_offsets, rdb_types) = (taken(open.value_offsets), taken(open.rdb_types));
@@ -296,5 +335,70 @@ impl KeyTableBuilder {
         self.table.chunks.push(Chunk { first_row, batch, db, key, kinds, offset, nbytes, value_offsets, rdb_types });
         self.table.rows += rows as u64;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::Array;
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::{Int64Type, UInt64Type};
+
+    use super::*;
+
+    /// Chunks that share columns still say of each key what was said of it, also where a later, shorter chunk is of
+    /// another database or has the one expiry or count there is.
+    #[test]
+    fn rows_are_what_was_pushed() {
+        let rows = 3 * CHUNK_ROWS as u64 + 10;
+        let db = |row: u64| if row < 2 * CHUNK_ROWS as u64 + 5 { 0 } else { 7 };
+        let expire_at = |row: u64| (row == CHUNK_ROWS as u64 + 3).then_some(-5_i64);
+        let elements = |row: u64| (row >= 3 * CHUNK_ROWS as u64 && row.is_multiple_of(2)).then_some(row);
+        let mut builder = KeyTableBuilder::new();
+        for row in 0..rows {
+            builder
+                .push(&NewKey {
+                    db: db(row),
+                    key: row.to_string().as_bytes(),
+                    kind: Kind::ALL[row as usize % Kind::ALL.len()],
+                    encoding: Encoding::ALL[row as usize % Encoding::ALL.len()],
+                    expire_at: expire_at(row),
+                    offset: row * 100,
+                    value_offset: row * 100 + 9,
+                    end: row * 100 + 100,
+                    elements: elements(row),
+                    rdb_type: row as u8,
+                })
+                .unwrap();
+        }
+        let table = builder.finish().unwrap();
+        assert_eq!(table.len(), rows);
+        let mut row = 0;
+        for batch in table.batches() {
+            let databases = batch.column(0).as_primitive::<Int64Type>();
+            let types = batch.column(2).as_dictionary::<Int8Type>().downcast_dict::<StringArray>().unwrap();
+            let encodings = batch.column(3).as_dictionary::<Int8Type>().downcast_dict::<StringArray>().unwrap();
+            let expiry = batch.column(4).as_primitive::<Int64Type>();
+            let counts = batch.column(7).as_primitive::<UInt64Type>();
+            for at in 0..batch.num_rows() {
+                assert_eq!(databases.value(at), db(row) as i64);
+                assert_eq!(expiry.is_valid(at).then(|| expiry.value(at)), expire_at(row));
+                assert_eq!(counts.is_valid(at).then(|| counts.value(at)), elements(row));
+                assert_eq!(types.values().value(types.keys().value(at) as usize), Kind::ALL[row as usize % 9].as_str());
+                let encoding = encodings.values().value(encodings.keys().value(at) as usize);
+                assert_eq!(encoding, Encoding::ALL[row as usize % 19].as_str());
+                assert_eq!(table.key(row), Some((db(row) as i64, row.to_string().as_bytes())));
+                let place = Place {
+                    value_offset: row * 100 + 9,
+                    end: row * 100 + 100,
+                    kind: Kind::ALL[row as usize % 9],
+                    rdb_type: row as u8,
+                };
+                assert_eq!(table.place(row), Some(place));
+                row += 1;
+            }
+        }
+        assert_eq!(row, rows);
+        assert_eq!((table.place(rows), table.key(rows)), (None, None));
     }
 }

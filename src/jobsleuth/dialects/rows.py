@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from jobsleuth.keyspace import Claims, Keyspace, Rows
 from jobsleuth.safetext import from_bytes
@@ -81,6 +82,15 @@ def text(keyspace: Keyspace, values: pa.Array) -> tuple[pa.Array, pa.Array]:
 def single(values: pa.ChunkedArray) -> pa.Array:
     """One array of a chunked one."""
     return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+
+
+def databases(keyspace: Keyspace) -> npt.NDArray[np.int64]:
+    """Database number per key, not to be written to; where there is one only, it is stored once."""
+    db = keyspace.keys.column("db")
+    ends = pc.min_max(db).as_py()
+    if ends["min"] == ends["max"] and len(db):
+        return np.broadcast_to(np.int64(ends["min"]), len(db))
+    return np.asarray(db.to_numpy(), np.int64)
 
 
 def is_type(keyspace: Keyspace, name: str) -> npt.NDArray[np.bool_]:

@@ -57,6 +57,13 @@ class Claims:
         """No claim at all over `rows` keys."""
         return cls(dialect, [], [], np.full(rows, -1, np.int32), np.full(rows, -1, np.int16))
 
+    def settle(self) -> None:
+        """To be called when all claims are made: where there is none, the arrays give way to one value for all keys,
+        which cannot be written to."""
+        if not (self.role >= 0).any():
+            self.queue = np.broadcast_to(np.int32(-1), len(self.queue))
+            self.role = np.broadcast_to(np.int16(-1), len(self.role))
+
     def role_code(self, name: str) -> int:
         """Index of the role `name`, added if new."""
         try:

@@ -36,7 +36,7 @@ class Keyspace(Protocol):
 
     @property
     def live(self) -> npt.NDArray[np.bool_]:
-        """Per key: not expired at the snapshot (all true when its time is not known)."""
+        """Per key: not expired at the snapshot (all true when its time is not known). Not to be written to."""
         ...
 
     def find_prefix(self, values: pa.ChunkedArray, prefixes: Sequence[bytes]) -> npt.NDArray[np.int32]:

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from jobsleuth.case import SCHEMA_VERSION, Case, CaseWriter, EvidenceInfo, EvidenceWarning, Manifest, Redactor
@@ -22,7 +23,7 @@ from jobsleuth.keyspace import Claims
 from jobsleuth.memory import give_back, lean_arrow
 from jobsleuth.pipeline.exact import Exact
 from jobsleuth.pipeline.fingerprint import Fingerprint, fingerprint, require_unchanged
-from jobsleuth.pipeline.keys_table import key_batches, timeless, unclaimed
+from jobsleuth.pipeline.keys_table import key_batches, timeless
 from jobsleuth.pipeline.transitions import transitions
 from jobsleuth.reports import Document, document, prepare_html, render_html
 from jobsleuth.sources import (
@@ -221,11 +222,12 @@ def _read(
         options.described.lists,
     )
     claims: list[tuple[Dialect, Claims]] = []
-    free = unclaimed(keyspace.keys.num_rows, ())
+    free = np.ones(keyspace.keys.num_rows, np.bool_)
     for dialect in all_dialects():
         made = dialect.claim(keyspace, free, wishes)
+        made.settle()
         claims.append((dialect, made))
-        free = unclaimed(keyspace.keys.num_rows, [c for _, c in claims])
+        free = free & (made.role < 0)
     total = sum(int((c.role >= 0).sum()) for _, c in claims)
     done = 0
     exact = Exact(keyspace, [made for _, made in claims])

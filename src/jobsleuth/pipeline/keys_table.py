@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +15,6 @@ from jobsleuth.keyspace import Claims, Keyspace, Remark
 _LAST_MS = 253_402_300_799_999
 """End of the year 9999: the latest time that a case holds."""
 _PLAIN = ("db", "type", "encoding", "offset", "nbytes", "elements")
-
-
-def unclaimed(rows: int, claims: Sequence[Claims]) -> npt.NDArray[np.bool_]:
-    """Per key: no dialect claims it."""
-    free = np.ones(rows, dtype=np.bool_)
-    for made in claims:
-        free &= made.role < 0
-    return free
 
 
 def timeless(keyspace: Keyspace) -> Remark | None:
@@ -40,36 +32,33 @@ def timeless(keyspace: Keyspace) -> Remark | None:
 
 
 class _Labels:
-    """One dictionary column over all dialects: codes per key, -1 for null."""
+    """One dictionary column over all dialects, made for some rows at a time.
 
-    def __init__(self, rows: int) -> None:
-        self._known: dict[str, int] = {}
-        self.codes = np.full(rows, -1, np.int32)
+    Args:
+        names: the words that each dialect numbers, in the order of the dialects.
+    """
 
-    def put(self, where: npt.NDArray[np.bool_], code: npt.NDArray[np.integer], names: Sequence[str]) -> None:
-        if names:
-            shared = np.array([self._code(name) for name in names], np.int32)
-            self.codes[where] = shared[code[where]]
+    def __init__(self, names: Sequence[Sequence[str]]) -> None:
+        known: dict[str, int] = {}
+        self._shared = [np.array([known.setdefault(n, len(known)) for n in own], np.int32) for own in names]
+        self._words = pa.array(list(known), pa.string())
 
-    def _code(self, name: str) -> int:
-        return self._known.setdefault(name, len(self._known))
-
-    def column(self, at: int, rows: int) -> pa.DictionaryArray:
-        codes = self.codes[at : at + rows]
-        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(list(self._known), pa.string()))
+    def column(self, codes: Iterable[tuple[npt.NDArray[np.bool_], npt.NDArray[np.integer]]], rows: int) -> pa.Array:
+        """Per dialect the rows that it labels and the numbers of its words."""
+        out = np.full(rows, -1, np.int32)
+        for (where, code), shared in zip(codes, self._shared, strict=True):
+            if where.any():
+                out[where] = shared[code[where]]
+        return pa.DictionaryArray.from_arrays(pa.array(out, mask=out < 0), self._words)
 
 
 def key_batches(keyspace: Keyspace, claims: Sequence[Claims]) -> Iterator[pa.RecordBatch]:
     """Rows of the keys table, in file order, a bounded batch at a time."""
     keys = keyspace.keys
-    labels = {name: _Labels(keys.num_rows) for name in ("dialect", "namespace", "queue", "role")}
-    for made in claims:
-        placed = made.role >= 0
-        owned = placed & (made.queue >= 0)
-        labels["dialect"].put(placed, np.zeros(keys.num_rows, np.int32), [made.dialect])
-        labels["role"].put(placed, made.role, made.roles)
-        labels["namespace"].put(owned, made.queue, [safetext.from_bytes(q.namespace) for q in made.queues])
-        labels["queue"].put(owned, made.queue, [safetext.from_bytes(q.queue) for q in made.queues])
+    dialects = _Labels([[made.dialect] for made in claims])
+    roles = _Labels([made.roles for made in claims])
+    namespaces = _Labels([[safetext.from_bytes(q.namespace) for q in made.queues] for made in claims])
+    names = _Labels([[safetext.from_bytes(q.queue) for q in made.queues] for made in claims])
     live = keyspace.live
     timed = keyspace.as_of.ms is not None
     at = 0
@@ -82,7 +71,15 @@ def key_batches(keyspace: Keyspace, claims: Sequence[Claims]) -> Iterator[pa.Rec
         columns["expired"] = (
             pa.array(~live[at : at + batch.num_rows]) if timed else pa.nulls(batch.num_rows, pa.bool_())
         )
-        for name, label in labels.items():
-            columns[name] = label.column(at, batch.num_rows)
+        here = slice(at, at + batch.num_rows)
+        placed = [(made.role[here] >= 0, made.role[here]) for made in claims]
+        owned = [
+            (with_role & (made.queue[here] >= 0), made.queue[here])
+            for made, (with_role, _) in zip(claims, placed, strict=True)
+        ]
+        columns["dialect"] = dialects.column(((rows, np.zeros_like(role)) for rows, role in placed), batch.num_rows)
+        columns["role"] = roles.column(placed, batch.num_rows)
+        columns["namespace"] = namespaces.column(owned, batch.num_rows)
+        columns["queue"] = names.column(owned, batch.num_rows)
         yield pa.RecordBatch.from_pydict(columns)
         at += batch.num_rows

@@ -17,7 +17,6 @@ import pyarrow as pa
 from jobsleuth import safetext
 from jobsleuth.dialects import Dialect, Options, Story
 from jobsleuth.keyspace import Claims
-from jobsleuth.pipeline.keys_table import unclaimed
 from jobsleuth.sources import History
 
 _Ints = npt.NDArray[np.int64]
@@ -29,7 +28,7 @@ def transitions(history: History, dialects: Sequence[Dialect], options: Options)
     """Rows of the table `transitions`, in the order of the commands, a bounded piece at a time."""
     keyspace = history.keyspace
     claims: list[tuple[Claims, Story]] = []
-    free = unclaimed(keyspace.keys.num_rows, ())
+    free = np.ones(keyspace.keys.num_rows, np.bool_)
     for dialect in dialects:
         made = dialect.claim(keyspace, free, options)
         free &= made.role < 0

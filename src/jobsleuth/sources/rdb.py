@@ -91,16 +91,17 @@ class RdbKeyspace:
 
     @cached_property
     def live(self) -> npt.NDArray[np.bool_]:
-        live = np.ones(self.keys.num_rows, dtype=np.bool_)
-        if self._as_of.ms is not None:
-            expire_at = self.keys.column("expire_at")
-            at = 0
-            for chunk in expire_at.chunks:
-                if chunk.null_count < len(chunk):
-                    known = chunk.is_valid().to_numpy(zero_copy_only=False)
-                    times = chunk.fill_null(0).to_numpy(zero_copy_only=False)
-                    live[at : at + len(chunk)] = ~(known & (times <= self._as_of.ms))
-                at += len(chunk)
+        expire_at = self.keys.column("expire_at")
+        if self._as_of.ms is None or expire_at.null_count == len(expire_at):
+            return np.broadcast_to(np.True_, len(expire_at))
+        live = np.ones(len(expire_at), dtype=np.bool_)
+        at = 0
+        for chunk in expire_at.chunks:
+            if chunk.null_count < len(chunk):
+                known = chunk.is_valid().to_numpy(zero_copy_only=False)
+                times = chunk.fill_null(0).to_numpy(zero_copy_only=False)
+                live[at : at + len(chunk)] = ~(known & (times <= self._as_of.ms))
+            at += len(chunk)
         return live
 
     def find_prefix(self, values: pa.ChunkedArray, prefixes: Sequence[bytes]) -> npt.NDArray[np.int32]:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from jobsleuth.dialects.rows import databases
 from jobsleuth.keyspace import Keyspace, Rows
 
 _FEW = 256
@@ -19,7 +20,7 @@ class KeyTable:
         keys = keyspace.keys
         self.live = keyspace.live
         self.name: pa.ChunkedArray = keys.column("key")
-        self.db: npt.NDArray[np.int64] = keys.column("db").to_numpy()
+        self.db = databases(keyspace)
         self.expire_at: pa.ChunkedArray = keys.column("expire_at")
         self._elements: pa.ChunkedArray = keys.column("elements")
         kinds = keys.column("type").unify_dictionaries()

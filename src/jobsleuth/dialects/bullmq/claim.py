@@ -61,15 +61,14 @@ def _owners(keyspace: Keyspace, table: KeyTable, claims: Claims, free: npt.NDArr
     by_db: dict[int, list[int]] = {}
     for number, queue in enumerate(claims.queues):
         by_db.setdefault(queue.db, []).append(number)
-    order = np.argsort(table.db, kind="stable")
-    sorted_db = table.db[order]
-    for db, numbers_ in by_db.items():
-        begin, end = np.searchsorted(sorted_db, [db, db + 1])
-        prefixes = [claims.queues[n].base + b":" for n in numbers_]
-        queue_of = np.array([*numbers_, -1], np.int32)
-        for start in range(int(begin), int(end), SLICE_ROWS):
-            rows = order[start : min(start + SLICE_ROWS, int(end))]
-            claims.queue[rows] = queue_of[keyspace.find_prefix(table.names_of(rows), prefixes)]
+    prefixes = {db: [claims.queues[n].base + b":" for n in numbers_] for db, numbers_ in by_db.items()}
+    for start in range(0, len(table), SLICE_ROWS):
+        here = table.db[start : start + SLICE_ROWS]
+        for db in np.unique(here).tolist():
+            if db in prefixes:
+                rows = np.flatnonzero(here == db) + start
+                queue_of = np.array([*by_db[db], -1], np.int32)
+                claims.queue[rows] = queue_of[keyspace.find_prefix(table.names_of(rows), prefixes[db])]
     claims.queue[~free] = -1
     return np.flatnonzero(claims.queue >= 0)
 

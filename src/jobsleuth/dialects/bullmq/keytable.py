@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from jobsleuth.dialects.rows import databases
 from jobsleuth.keyspace import Keyspace, Rows
 
 SLICE_ROWS = 1 << 19
@@ -26,7 +27,7 @@ class KeyTable:
     def __init__(self, keyspace: Keyspace) -> None:
         keys = keyspace.keys
         self.names: pa.ChunkedArray = keys.column("key")
-        self.db: npt.NDArray[np.int64] = numbers(keys.column("db"), np.int64)
+        self.db = databases(keyspace)
         self.live = keyspace.live
         self._types, self._codes = _encoded(keys.column("type"))
         self._chunk_starts = np.cumsum([0, *(len(chunk) for chunk in self.names.chunks)])
