@@ -54,6 +54,15 @@ def test_help_fills_the_lines_it_has(run: Run, command: str) -> None:
             assert len(f"{line.strip()} {following.split()[0]}") > 78, paragraph
 
 
+def test_an_explanation_fits_the_window(run: Run) -> None:
+    """At 60 columns no line of what a check means is wider, up to its SQL, which stays as it is; no word is lost."""
+    narrow, wide = (run("explain", "LV002", COLUMNS=width).stdout for width in ("60", "300"))
+    told = narrow.partition("\nSQL\n")[0]
+    assert max(map(len, told.splitlines())) <= 60
+    assert narrow.split() == wide.split()
+    assert "\n  An id in `active` for which the snapshot has no lock (BullMQ) or no lease (Asynq; 0.10 to 0.21" in wide
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_example_works(run: Run, desk: Path, tmp_path: Path, command: str) -> None:
     """The example of each help, pasted into a shell in a folder with a dump and a case: no complaint, exit 0 or 1."""

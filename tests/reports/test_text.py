@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jobsleuth.case import Case
-from jobsleuth.reports import Document, document, lines
+from jobsleuth.reports import Document, document, lines, queue_lines
 from jobsleuth.reports.text import cells, flow, plain
 from jobsleuth.reports.words import oddity
+from tests.reports.conftest import build, queue, rows
 
 WORDS = st.lists(st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=40), min_size=1, max_size=30)
 
@@ -25,6 +27,38 @@ def test_folding_fits_and_loses_nothing(words: list[str], width: int, hang: int,
     assert "".join("".join(folded).split()) == "".join(text.split())
     narrow = all(cells(w) == len(w) for w in words)
     assert not narrow or all(len(line) <= width for line in folded)
+
+
+def test_no_line_ends_with_blanks() -> None:
+    """A blank more than the terminal is wide makes an empty line there."""
+    line = (("one two · ", "plain"), ("three", "error"), ("  ", "plain"))
+    for width in range(3, 30):
+        told = ["".join(text for text, _ in folded) for folded in flow(line, width)]
+        assert told == [text.rstrip() for text in told] and "".join("".join(told).split()) == "onetwo·three"
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 120])
+def test_the_table_of_queues_fits_and_says_what_it_has_no_room_for(tmp_path: Path, width: int) -> None:
+    """A queue of each library with jobs in every state: no row is wider than the window, each state that has jobs is
+    a column or named below, and those without jobs go first."""
+    states = {
+        "bullmq": ("waiting", "active", "delayed", "completed", "failed", "waiting-children"),
+        "asynq": ("pending", "active", "scheduled", "retry", "archived", "completed", "unknown"),
+    }
+    queues = [
+        {**queue("a-long-name-of-a-queue", dict.fromkeys(found, 1_234)), "dialect": name, "namespace": name}
+        for name, found in states.items()
+    ]
+    shown = [
+        plain(line)
+        for line in queue_lines(document(build(tmp_path / "case", {"queues": rows("queues", *queues)})), width)
+    ]
+    heads = shown[0].split()
+    left_out = " ".join(shown[3:]).removeprefix("no room for ").partition(": a wider window")[0].split(", ")
+    assert all(cells(line) <= width for line in shown)
+    every = {"waiting", "active", "delayed", "retry", "failed", "done", "blocked", "unknown"}
+    assert sorted(every) == sorted([name for name in [*heads, *left_out] if name in every])
+    assert (left_out == [""]) == (width == 120)
 
 
 def test_a_command_stays_whole() -> None:

@@ -17,7 +17,7 @@ from jobsleuth.reports.recovery import COLUMNS, recovery
 from jobsleuth.reports.rows import jsonable, records
 from jobsleuth.reports.signals import signal_lines
 from jobsleuth.reports.story import picture_lines, story
-from jobsleuth.reports.text import WIDTH, Line, lines, queue_lines
+from jobsleuth.reports.text import WIDTH, Line, flow, lines, queue_lines
 from jobsleuth.reports.timeline import Timeline, timelines
 from jobsleuth.reports.traces import traces
 from jobsleuth.reports.words import moment, number, size
@@ -49,6 +49,7 @@ __all__ = [
     "case_word",
     "document",
     "find_jobs",
+    "flow",
     "job_command",
     "jsonable",
     "lines",

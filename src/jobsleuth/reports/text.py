@@ -260,7 +260,8 @@ def queue_lines(document: Document, width: int = WIDTH, most: int | None = None)
         queues = sorted(queues, key=lambda q: not any(q.findings.values()))[:most]
     columns = [(name, states) for name, states in DEPTH if any(s in q.depth for q in queues for s in states)]
     as_of = {f.info.number: f.info.as_of_ms for f in document.evidence}
-    rows = [["queue", *(name for name, _ in columns), "oldest", "findings"]]
+    heads = ["queue", *(name for name, _ in columns), "oldest", "findings"]
+    rows = [heads]
     styles = ["dim"]
     for queue in queues:
         name = terminal(queue.place) + _which(document, queue) + (" paused" if queue.paused else "")
@@ -270,8 +271,13 @@ def queue_lines(document: Document, width: int = WIDTH, most: int | None = None)
         waited = age(max(0, now - oldest)) if now is not None and oldest is not None else "–"
         rows.append([name, *counts, waited, _tally(queue, partly=now is None, known=document.accepted > 0)])
         styles.append(next((s for s, n in queue.findings.items() if n), "ok"))
+    crowded = _crowded(rows, width)
+    rows = [[text for nth, text in enumerate(row) if nth not in crowded] for row in rows]
     for nth, (text, row, style) in enumerate(zip(fitted(rows, width), rows, styles, strict=True)):
         yield ((text.removesuffix(row[-1]), "plain" if nth else "dim"), (row[-1], style))
+    if crowded:
+        left_out = ", ".join(heads[nth] for nth in sorted(crowded))
+        yield from flow(((f"no room for {left_out}: a wider window, or COLUMNS=250, shows more", "dim"),), width)
     if len(queues) < len(document.queues):
         left = number(len(document.queues) - len(queues), "more queue")
         yield from flow(((f"{left}   ", "dim"), (f"jobsleuth queues {case_word(document.case)}", "command")), width)
@@ -289,6 +295,20 @@ def _tally(queue: QueueFact, *, partly: bool, known: bool) -> str:
         return "partly judged" if partly else "nothing new" if known else "ok"
     rest = sum(n for _, n in found[1:])
     return f"{found[0][1]:,} {found[0][0]}" + (f" +{rest:,}" if rest else "")
+
+
+def _crowded(rows: Sequence[Sequence[str]], width: int) -> set[int]:
+    """States for which a table of queues has no room: first those that no queue is in, then the last ones."""
+    widths = [max(cells(row[nth]) for row in rows) for nth in range(len(rows[0]))]
+    unsaid = [nth for nth in range(1, len(widths) - 2) if all(row[nth] in ("0", "–") for row in rows[1:])]
+    order = unsaid + [nth for nth in range(len(widths) - 3, 0, -1) if nth not in unsaid]
+    out: set[int] = set()
+    for nth in order:
+        kept = [w for at, w in enumerate(widths) if at not in out]
+        if min(kept[0], _NAME) + sum(kept[1:]) + len(kept) - 1 <= width:
+            break
+        out.add(nth)
+    return out
 
 
 def fitted(rows: Sequence[Sequence[str]], width: int) -> list[str]:
@@ -331,12 +351,19 @@ def flow(line: Line, width: int, *, hang: int = 0) -> Iterator[Line]:
     for word, style in _words(line, max(20, width - len(lead))):
         wide = cells(word.rstrip())
         if used + wide > width and used > len(lead):
-            yield tuple(now)
+            yield _trimmed(now)
             now, used, word = [(lead, "plain")], len(lead), word.lstrip()
         now.append((word, style))
         used += cells(word)
     if now:
-        yield tuple(now)
+        yield _trimmed(now)
+
+
+def _trimmed(spans: list[Span]) -> Line:
+    """Without blanks at the end: one too many for the terminal makes an empty line."""
+    while spans and not spans[-1][0].strip():
+        spans.pop()
+    return (*spans[:-1], (spans[-1][0].rstrip(), spans[-1][1])) if spans else ()
 
 
 def _words(line: Line, longest: int) -> Iterator[Span]:
