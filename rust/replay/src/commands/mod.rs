@@ -230,4 +230,36 @@ mod tests {
         assert_eq!(space.len(), 5);
         assert_eq!(run(&mut space, &["COPY", "l", "l2", "REPLACE"]), Ok(()));
     }
+
+    /// Entries that a trimmed stream keeps, and those that its group still waits for, are what Redis 8.2.3 said of them.
+    #[test]
+    fn streams_are_cut_by_the_rule_for_references() {
+        for (words, kept, pending) in [
+            (&["XTRIM", "x", "MAXLEN", "=", "2", "ACKED"][..], &[1, 3, 4, 5, 6][..], &[1, 3][..]),
+            (&["XTRIM", "x", "MAXLEN", "=", "5", "ACKED"], &[1, 3, 4, 5, 6], &[1, 3]),
+            (&["XTRIM", "x", "MINID", "=", "4", "ACKED"], &[1, 3, 4, 5, 6], &[1, 3]),
+            (&["XTRIM", "x", "MAXLEN", "=", "2", "DELREF"], &[5, 6], &[]),
+            (&["XTRIM", "x", "MINID", "=", "3", "DELREF"], &[3, 4, 5, 6], &[3]),
+            (&["XTRIM", "x", "MAXLEN", "=", "2", "KEEPREF"], &[5, 6], &[1, 3]),
+            (&["XTRIM", "x", "MAXLEN", "2"], &[5, 6], &[1, 3]),
+            (&["XADD", "x", "ACKED", "MAXLEN", "=", "2", "9-0", "f", "v"], &[1, 3, 4, 5, 6, 9], &[1, 3]),
+            (&["XADD", "x", "DELREF", "MINID", "=", "3", "9-0", "f", "v"], &[3, 4, 5, 6, 9], &[3]),
+        ] {
+            let mut space = Space::default();
+            for id in 1..7 {
+                run(&mut space, &["XADD", "x", &format!("{id}-0"), "f", "v"]).unwrap();
+            }
+            run(&mut space, &["XGROUP", "CREATE", "x", "g", "0"]).unwrap();
+            for id in ["1-0", "2-0", "3-0"] {
+                let read = ["XCLAIM", "x", "g", "c", "0", id, "TIME", "1", "FORCE", "JUSTID", "LASTID", "3-0"];
+                run(&mut space, &read).unwrap();
+            }
+            run(&mut space, &["XACK", "x", "g", "2-0"]).unwrap();
+            run(&mut space, words).unwrap();
+            let stream = space.stream(0, b"x").unwrap().unwrap();
+            let ids: Vec<u64> = stream.entries.keys().map(|id| id.ms).collect();
+            let waiting: Vec<u64> = stream.groups[&b"g"[..]].pending.keys().map(|id| id.ms).collect();
+            assert_eq!((&ids[..], &waiting[..]), (kept, pending), "{words:?}");
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Streams.
 
+use std::ops::Bound;
+
 use jobsleuth_formats::StreamId;
 
 use crate::call::Call;
@@ -24,12 +26,62 @@ enum Cut {
     Before(StreamId),
 }
 
-/// Options of XADD and XTRIM from an argument on; the cut, and where what follows begins.
-fn cut(c: &Call<'_>, mut i: usize) -> Result<(Option<Cut>, bool, usize), Refused> {
-    let (mut cut, mut make) = (None, true);
+/// What becomes of an entry that groups still refer to, from Redis 8.2 on.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Rule {
+    /// It goes, and they refer to nothing.
+    #[default]
+    Keep,
+    /// It goes, and so do the references.
+    Delete,
+    /// It stays until all groups have read and acknowledged it.
+    Acknowledged,
+}
+
+impl Rule {
+    fn of(word: &[u8]) -> Option<Rule> {
+        match word {
+            b"KEEPREF" => Some(Rule::Keep),
+            b"DELREF" => Some(Rule::Delete),
+            b"ACKED" => Some(Rule::Acknowledged),
+            _ => None,
+        }
+    }
+
+    /// Whether the entry goes; its references are gone then, if that is the rule.
+    fn lets_go(self, stream: &mut Stream, id: StreamId) -> bool {
+        match self {
+            Rule::Keep => {}
+            Rule::Delete => {
+                for group in stream.groups.values_mut() {
+                    group.pending.remove(&id);
+                }
+            }
+            Rule::Acknowledged => {
+                let wanted = |group: &Group| group.pending.contains_key(&id) || group.last_id < id;
+                return !stream.groups.values().any(wanted);
+            }
+        }
+        true
+    }
+}
+
+/// Options of XADD and XTRIM from an argument on.
+#[derive(Default)]
+struct Wish {
+    cut: Option<Cut>,
+    rule: Rule,
+    /// No new stream is wanted.
+    only_known: bool,
+    /// Where what follows begins.
+    end: usize,
+}
+
+fn wish(c: &Call<'_>, mut i: usize) -> Result<Wish, Refused> {
+    let mut wish = Wish::default();
     while let Some(word) = c.word(i) {
         match word.as_slice() {
-            b"NOMKSTREAM" => make = false,
+            b"NOMKSTREAM" => wish.only_known = true,
             b"MAXLEN" | b"MINID" => {
                 i += 1;
                 // Where the length is about right only, the file says what came of it.
@@ -37,41 +89,51 @@ fn cut(c: &Call<'_>, mut i: usize) -> Result<(Option<Cut>, bool, usize), Refused
                     i += 1;
                 }
                 let bound = c.arg(i)?;
-                cut = Some(if word == b"MAXLEN" {
+                wish.cut = Some(if word == b"MAXLEN" {
                     Cut::Length(number(bound).ok_or(Refused::Number)?)
                 } else {
                     Cut::Before(id(bound, 0)?)
                 });
             }
             b"LIMIT" => i += 1,
-            b"KEEPREF" | b"DELREF" | b"ACKED" => {}
-            _ => break,
+            _ => match Rule::of(&word) {
+                Some(rule) => wish.rule = rule,
+                None => break,
+            },
         }
         i += 1;
     }
-    Ok((cut, make, i))
+    wish.end = i;
+    Ok(wish)
 }
 
-fn trim(stream: &mut Stream, cut: Cut) {
-    match cut {
-        Cut::Length(most) => {
-            while stream.entries.len() as u64 > most {
-                stream.entries.pop_first();
-            }
+fn trim(stream: &mut Stream, cut: Cut, rule: Rule) {
+    let mut from = Bound::Unbounded;
+    // From the oldest on, past those that stay.
+    while let Some((&id, _)) = stream.entries.range((from, Bound::Unbounded)).next() {
+        let enough = match cut {
+            Cut::Length(most) => stream.entries.len() as u64 <= most,
+            Cut::Before(first) => id >= first,
+        };
+        if enough {
+            break;
         }
-        Cut::Before(id) => stream.entries = stream.entries.split_off(&id),
+        if rule.lets_go(stream, id) {
+            stream.entries.remove(&id);
+        }
+        from = Bound::Excluded(id);
     }
 }
 
 pub fn xadd(c: &mut Call<'_>) -> Outcome {
     let key = c.arg(1)?;
-    let (cut, make, i) = cut(c, 2)?;
-    let new = id(c.arg(i)?, 0)?;
-    let fields: Vec<&[u8]> = c.args.from(i + 1).collect();
+    let wish = wish(c, 2)?;
+    let new = id(c.arg(wish.end)?, 0)?;
+    let fields: Vec<&[u8]> = c.args.from(wish.end + 1).collect();
     if fields.is_empty() || !fields.len().is_multiple_of(2) {
         return Err(Refused::Arguments);
     }
-    if !make && c.space.stream(c.db, key)?.is_none() {
+    if wish.only_known && c.space.stream(c.db, key)?.is_none() {
         return Ok(());
     }
     if new <= c.space.stream(c.db, key)?.map_or(StreamId::default(), |stream| stream.last_id) {
@@ -85,17 +147,17 @@ pub fn xadd(c: &mut Call<'_>) -> Outcome {
     stream.entries.insert(new, pairs.collect());
     stream.last_id = new;
     stream.entries_added = stream.entries_added.saturating_add(1);
-    if let Some(cut) = cut {
-        trim(stream, cut);
+    if let Some(cut) = wish.cut {
+        trim(stream, cut, wish.rule);
     }
     Ok(())
 }
 
 pub fn xtrim(c: &mut Call<'_>) -> Outcome {
     let key = c.arg(1)?;
-    let (cut, ..) = cut(c, 2)?;
-    if let (Some(stream), Some(cut)) = (c.space.stream(c.db, key)?, cut) {
-        trim(stream, cut);
+    let wish = wish(c, 2)?;
+    if let (Some(stream), Some(cut)) = (c.space.stream(c.db, key)?, wish.cut) {
+        trim(stream, cut, wish.rule);
     }
     Ok(())
 }
@@ -118,37 +180,22 @@ pub fn xdel(c: &mut Call<'_>) -> Outcome {
 }
 
 /// What becomes of references in groups when an entry goes, and what stands behind IDS.
-fn delete_wish(c: &Call<'_>, mut i: usize) -> Result<(Vec<u8>, Vec<StreamId>), Refused> {
-    let mut rule = b"KEEPREF".to_vec();
+fn delete_wish(c: &Call<'_>, mut i: usize) -> Result<(Rule, Vec<StreamId>), Refused> {
+    let mut rule = Rule::default();
     while let Some(word) = c.word(i) {
-        match word.as_slice() {
-            b"KEEPREF" | b"DELREF" | b"ACKED" => rule = word,
-            b"IDS" => {
-                let (ids, _) = c.keys(i + 1)?;
-                return Ok((rule, ids.into_iter().map(|text| id(text, 0)).collect::<Result<_, _>>()?));
-            }
-            _ => return Err(Refused::Arguments),
+        if word == b"IDS" {
+            let (ids, _) = c.keys(i + 1)?;
+            return Ok((rule, ids.into_iter().map(|text| id(text, 0)).collect::<Result<_, _>>()?));
         }
+        rule = Rule::of(&word).ok_or(Refused::Arguments)?;
         i += 1;
     }
     Err(Refused::Arguments)
 }
 
-fn delete_by(stream: &mut Stream, rule: &[u8], id: StreamId) {
-    match rule {
-        b"DELREF" => {
-            for group in stream.groups.values_mut() {
-                group.pending.remove(&id);
-            }
-            delete(stream, id);
-        }
-        b"ACKED" => {
-            let wanted = |group: &Group| group.pending.contains_key(&id) || group.last_id < id;
-            if !stream.groups.values().any(wanted) {
-                delete(stream, id);
-            }
-        }
-        _ => delete(stream, id),
+fn delete_by(stream: &mut Stream, rule: Rule, id: StreamId) {
+    if rule.lets_go(stream, id) {
+        delete(stream, id);
     }
 }
 
@@ -158,7 +205,7 @@ pub fn xdelex(c: &mut Call<'_>) -> Outcome {
     let (rule, ids) = delete_wish(c, 2)?;
     if let Some(stream) = c.space.stream(c.db, key)? {
         for id in ids {
-            delete_by(stream, &rule, id);
+            delete_by(stream, rule, id);
         }
     }
     Ok(())
@@ -172,7 +219,7 @@ pub fn xackdel(c: &mut Call<'_>) -> Outcome {
         for id in ids {
             let acknowledged = stream.groups.get_mut(group).and_then(|group| group.pending.remove(&id)).is_some();
             if acknowledged {
-                delete_by(stream, &rule, id);
+                delete_by(stream, rule, id);
             }
         }
     }
