@@ -196,6 +196,50 @@ def test_group_that_never_read_a_trimmed_stream(redis_server: RedisServer, tmp_p
     ]
 
 
+def test_nothing_tells_when_a_group_was_made_at_the_beginning(redis_server: RedisServer, tmp_path: Path) -> None:
+    """Made before entries were trimmed or afterwards, the server keeps the same bytes, so both are possible, with the
+    same most; after a first read it counts what is gone as read, again in both, and nothing is said; with ENTRIESREAD
+    the count says how many it were."""
+    server = redis_server.client()
+    server.flushall()
+
+    def trimmed(stream: str) -> None:
+        for number in range(1, 11):
+            server.xadd(stream, {"n": number}, id=f"{number}-0")
+        server.xtrim(stream, maxlen=4, approximate=False)
+
+    def dumps(*streams: str) -> set[bytes]:
+        return {server.dump(stream) or b"" for stream in streams}
+
+    def make(stream: str, *more: object) -> None:
+        server.execute_command("XGROUP", "CREATE", stream, "g", "0", "MKSTREAM", *more)
+
+    for suffix in ("", "-read"):
+        make(f"before{suffix}")
+        trimmed(f"before{suffix}")
+        trimmed(f"after{suffix}")
+        make(f"after{suffix}")
+    make("counted", "ENTRIESREAD", 0)
+    trimmed("counted")
+    assert len(dumps("before", "after")) == 1
+    for stream in ("before-read", "after-read"):
+        server.xreadgroup("g", "c", {stream: ">"}, count=1, noack=True)
+        (group,) = server.xinfo_groups(stream)
+        # Seven of ten, six of them never given to anybody.
+        assert (group["entries-read"], group["lag"]) == (7, 3)
+    (group,) = server.xinfo_groups("counted")
+    assert (group["entries-read"], group["lag"]) == (0, 10)
+    redis_server.save()
+    case = jobsleuth.analyze(redis_server.folder / "dump.rdb", tmp_path / "c")
+    rows = case.query("select namespace, severity, certainty, message from findings where check_id = 'SM006'")
+    told = "entries, removed from the stream unread"
+    assert sorted(tuple(row.values()) for row in rows.to_pylist()) == [
+        ("after", "warning", "possible", f"Group g of after may have missed up to 6 {told}"),
+        ("before", "warning", "possible", f"Group g of before may have missed up to 6 {told}"),
+        ("counted", "error", "certain", f"Group g of counted missed 6 {told}"),
+    ]
+
+
 def test_deliveries_dated_before_2000(redis_server: RedisServer, tmp_path: Path) -> None:
     """What XPENDING says after `XCLAIM … TIME 0`: idle since 1970, and kept in `rest` to the millisecond."""
     server = redis_server.client()

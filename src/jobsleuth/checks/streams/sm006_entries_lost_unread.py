@@ -15,9 +15,13 @@ class EntriesLostUnread(Check):
     the group's last one, or the stream does not begin after that. Where the server did not keep the group's count,
     but the stream begins after the group's last entry, it is possible only: a warning where an id in between was given
     to another group or deleted, an info where the stream was trimmed and nothing tells that there was an entry in
-    between. Where entries were deleted, all of them up to the group's last one, nothing is said. A group at the
-    stream's beginning that was never given anything may have missed all that is gone: a warning, an info where entries
-    were deleted by command.
+    between. Where entries were deleted, all of them up to the group's last one, nothing is said.
+
+    A group at the stream's beginning that was never given anything may have missed all that is gone, or nothing: a
+    server keeps the same bytes for one made at `0` before entries were trimmed and for one made at `0` afterwards, and
+    has counted nothing for either. So it is possible, with the most that it can be; a warning, an info where entries
+    were deleted by command. At the first read the server counts what is gone as read, in both: from then on nothing
+    tells of it, and nothing is said. Where the group was made with `ENTRIESREAD`, its count decides, from the start.
 
     Why it matters
     The group will never be given those entries. If nobody else has them, their work is lost without a trace.
@@ -33,10 +37,12 @@ class EntriesLostUnread(Check):
     Entries that somebody deleted on purpose, unread. A group that was put ahead with `XGROUP SETID` and no
     `ENTRIESREAD`. The info: a group that was created or set to `$` just before the entry with which its trimmed stream
     now begins missed nothing. The warning: a group that was set back to read again what is gone meanwhile, or created
-    at `0` on a stream that had been trimmed before.
+    at `0` on a stream that had been trimmed before. A group that was created with an `ENTRIESREAD` that leaves out what
+    was gone by then.
 
     References
-    https://redis.io/docs/latest/commands/xinfo-groups/, section on lag; redis/redis#9127.
+    https://redis.io/docs/latest/commands/xinfo-groups/, section on lag; redis/redis#9127. Redis 7.0.15, t_stream.c:
+    `streamEstimateDistanceFromFirstEverEntry`.
     """
 
     id = "SM006"
