@@ -88,7 +88,7 @@ def test_marks_do_not_pile_up() -> None:
             assert safetext.terminal(unicodedata.normalize(form, word)) == unicodedata.normalize(form, word)
 
 
-@pytest.mark.parametrize("start", list("=+-@\t\r"))
+@pytest.mark.parametrize("start", list("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"))
 def test_a_spreadsheet_runs_no_cell(start: str) -> None:
     """A cell that begins like a formula gets a quote before it; others stay."""
     assert safetext.csv_cell(f"{start}cmd|' /C calc'!A0")[0] == "'"

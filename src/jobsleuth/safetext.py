@@ -25,7 +25,8 @@ _LIVE = re.compile(
 """What makes text live after Markdown is done with it: addresses, mentions, issues, `:email:` for an emoji, formulas
 between `$`; in GitLab also requests `!1`, labels `~1`, milestones `%1`, epics `&1` and snippets `$1`."""
 _PLACEHOLDER = re.compile(r"\{\d+\}")
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", *map(chr, (0xFF1D, 0xFF0B, 0xFF0D, 0xFF20)))
+"""The last four are the first four as East Asian keyboards write them: spreadsheets there take them for the same."""
 
 
 def _escape_char(char: str) -> str:
