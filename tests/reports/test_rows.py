@@ -57,6 +57,24 @@ def test_values(expression: str, value: Any) -> None:
     assert plain(expression) == value
 
 
+@pytest.mark.parametrize(
+    "span",
+    [
+        "timestamp '2026-03-02 02:14:07.005' - timestamp '2026-03-02 02:14:07'",
+        "timestamp '2026-03-02 02:14:07' - timestamp '2026-03-04 03:14:07.25'",
+        "interval 1 day",
+        "interval '14 months -2 days 27:00:01'",
+        "interval '-1 month 1 day'",
+        "interval 0 second",
+        "interval 1 year",
+        "interval '-0.000001 seconds'",
+    ],
+)
+def test_the_difference_of_two_times_reads_as_duckdb_writes_it(span: str) -> None:
+    """`finished_at - started_at` is what everybody asks for first."""
+    assert plain(span) == plain(f"({span})::varchar")
+
+
 def test_nested_values_keep_their_rows() -> None:
     """Lists, maps and structs with nulls and of unequal length, over several batches, stay with their row."""
     table = (

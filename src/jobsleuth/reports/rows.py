@@ -75,4 +75,19 @@ def _values(array: Any, moment: Callable[[int], Any]) -> list[Any]:
         return list(array.to_pylist())
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return list(array.to_pylist())
+    if pa.types.is_interval(kind):
+        return [None if v is None else _span(v.months, v.days, v.nanoseconds // 1000) for v in array.to_pylist()]
     return [None if v is None else str(v) for v in array.to_pylist()]
+
+
+def _span(months: int, days: int, micros: int) -> str:
+    """An interval as DuckDB writes it (`1 day 00:00:00.005`): what the difference of two times is."""
+    counted = ((abs(months) // 12, months, "year"), (abs(months) % 12, months, "month"), (abs(days), days, "day"))
+    parts = [f"{'-' if of < 0 else ''}{n} {unit}{'' if n == 1 else 's'}" for n, of, unit in counted if n]
+    if micros or not parts:
+        seconds, rest = divmod(abs(micros), 1_000_000)
+        parts.append(
+            f"{'-' if micros < 0 else ''}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+            + (f".{rest:06}".rstrip("0") if rest else "")
+        )
+    return " ".join(parts)
