@@ -51,6 +51,15 @@ def test_any_column_can_be_asked_for(case: Case) -> None:
     assert case.sql("SELECT count(*) AS n FROM jobs WHERE created_at > make_timestamptz(2000, 1, 1, 0, 0, 0)").n[0] == 3
 
 
+def test_sums_can_be_calculated_with(case: Case) -> None:
+    """DuckDB's type for sums of integers is a decimal in Arrow, with which pandas can neither add nor divide."""
+    frame = case.sql("select sum(i) as s, count(*) as n from (values (1), (2), (4)) t(i)")
+    assert str(frame.dtypes["s"]) == "int64[pyarrow]"
+    assert ((frame.s / frame.n).tolist(), (frame.s + 1).tolist()) == ([7 / 3], [8])
+    assert case.sql("select sum(i) as s from (values (9223372036854775807), (1)) t(i)").s[0] == 2**63
+    assert case.sql("select sum(null::int) as s").s.isna().all()
+
+
 def test_the_zone_of_the_machine_decides_nothing(tmp_path: Path) -> None:
     """The same dump gives the same case in New York, byte for byte: cursors, on which checks run, have UTC as well."""
     dump = Path(__file__).parents[2] / "fixtures" / "bullmq" / "v5-every-state" / "evidence.rdb"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ _PART = re.compile(r"part-\d+\.parquet")
 """A manifest may be forged: no name leads out of the case."""
 PIECE_ROWS = 32_768
 """Rows that :meth:`Case.stream` holds at once: jobs with their payloads may be large."""
+_HUGE = pa.decimal128(38, 0)
+"""DuckDB's hugeint in Arrow."""
 
 
 class Case:
@@ -250,7 +253,7 @@ class Case:
         return pa.RecordBatchReader.from_batches(found.schema, _closing(cursor, found))
 
     def sql(self, query: str, params: Mapping[str, object] | Sequence[object] | None = None) -> pd.DataFrame:
-        """As :meth:`query`, as a DataFrame of Arrow-backed columns."""
+        """As :meth:`query`, as a DataFrame of Arrow-backed columns; sums of integers are integers."""
         return _frame(self.query(query, params))
 
     def verify(self) -> list[str]:
@@ -435,10 +438,16 @@ def _refused(error: Exception) -> UsageError:
 def _frame(table: pa.Table) -> pd.DataFrame:
     import pandas as pd
 
-    # pandas has no text methods for Arrow dictionaries.
     for index, column in enumerate(table.schema):
+        plain = None
         if pa.types.is_dictionary(column.type):
+            # pandas has no text methods for Arrow dictionaries.
             plain = table.column(index).cast(column.type.value_type)
+        elif column.type == _HUGE:
+            # What `sum` of integers gives: pandas can neither add nor divide it. Beyond 64 bits it stays as it is.
+            with suppress(pa.ArrowInvalid):
+                plain = table.column(index).cast(pa.int64())
+        if plain is not None:
             table = table.set_column(index, column.name, plain)
     frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
     return frame
