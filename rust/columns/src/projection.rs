@@ -134,15 +134,18 @@ pub struct Projection {
     pub(crate) slots: Vec<Slot>,
     by_field: HashMap<Box<[u8]>, usize>,
     fields: Vec<Field>,
+    /// Whether what no column takes is kept.
+    pub(crate) rest: bool,
 }
 
 impl Projection {
-    /// Reads the JSON that `jobsleuth.keyspace.projection.projection_json` writes.
-    pub fn parse(json: &str) -> Result<Self> {
+    /// Reads the JSON that `jobsleuth.keyspace.projection.projection_json` writes. `rest`: what no column takes whole
+    /// goes to a last column, instead of being left out.
+    pub fn parse(json: &str, rest: bool) -> Result<Self> {
         let bad = |what: String| Error::Request(format!("projection: {what}"));
         let asked: Vec<Asked> = serde_json::from_str(json).map_err(|error| bad(error.to_string()))?;
         let mut projection =
-            Projection { columns: Vec::new(), slots: Vec::new(), by_field: HashMap::new(), fields: Vec::new() };
+            Projection { columns: Vec::new(), slots: Vec::new(), by_field: HashMap::new(), fields: Vec::new(), rest };
         for column in asked {
             projection.add(column).map_err(bad)?;
         }

@@ -70,7 +70,9 @@ impl Rows {
 
     pub fn fields(projection: &Projection) -> Vec<Field> {
         let mut fields = projection.fields().to_vec();
-        fields.push(Field::new("rest", map_type(DataType::Binary), true));
+        if projection.rest {
+            fields.push(Field::new("rest", map_type(DataType::Binary), true));
+        }
         fields
     }
 
@@ -107,7 +109,7 @@ impl Rows {
                 false
             }
         };
-        if !whole {
+        if !whole && self.projection.rest {
             self.bytes = room(self.bytes, name.len().saturating_mul(4).saturating_add(value.len()))?;
             match utf8(name) {
                 Some(name) => self.rest.keys.append_value(name),
@@ -174,7 +176,10 @@ impl Rows {
             cells.finish(out)?;
         }
         let values = Arc::new(self.rest.values.finish());
-        out.push(self.rest.finish(values)?);
+        let rest = self.rest.finish(values)?;
+        if self.projection.rest {
+            out.push(rest);
+        }
         (self.bytes, self.rows) = (0, 0);
         Ok(())
     }
@@ -331,7 +336,7 @@ mod tests {
     fn no_room_for_a_field() {
         let asked = r#"[{"name":"a","field":"a","kind":"text"},{"name":"d","field":"d","kind":"bytes","size":true}]"#;
         for name in [&b"d"[..], b"other"] {
-            let mut rows = Rows::new(Arc::new(Projection::parse(asked).unwrap()));
+            let mut rows = Rows::new(Arc::new(Projection::parse(asked, true).unwrap()));
             rows.field(b"a", b"1").unwrap();
             rows.bytes = BATCH_CAP - 10;
             assert!(rows.field(name, &[b'x'; 20]).is_err());

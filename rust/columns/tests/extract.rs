@@ -123,6 +123,7 @@ fn projection() -> Projection {
             {"name": "data", "field": "data", "kind": "bytes", "size": true, "format": true},
             {"name": "m", "field": "m", "kind": "message",
              "message": [{"number": 1, "name": "t", "kind": "string"}]}]"#,
+        true,
     )
     .unwrap()
 }

@@ -104,10 +104,11 @@ impl Index {
         &self,
         rows: &Bound<'_, PyAny>,
         projection: &str,
+        rest: bool,
         threads: usize,
         batch_bytes: usize,
     ) -> PyResult<ArrowStream> {
-        let projection = Projection::parse(projection).map_err(|error| raise(&error))?;
+        let projection = Projection::parse(projection, rest).map_err(|error| raise(&error))?;
         let options = Options::new(threads, batch_bytes);
         stream(columns::records(Arc::clone(&self.source), integers(rows)?, projection, options))
     }
@@ -139,7 +140,7 @@ impl Index {
         threads: usize,
         batch_bytes: usize,
     ) -> PyResult<ArrowStream> {
-        let projection = Projection::parse(projection).map_err(|error| raise(&error))?;
+        let projection = Projection::parse(projection, true).map_err(|error| raise(&error))?;
         let options = Options::new(threads, batch_bytes);
         stream(columns::stream_entries(Arc::clone(&self.source), integers(rows)?, projection, options))
     }

@@ -66,8 +66,10 @@ class Keyspace(Protocol):
         where no such key exists (or code is -1). Expired keys count as present; see :attr:`live`."""
         ...
 
-    def records(self, rows: Rows, fields: tuple[Projected, ...]) -> pa.RecordBatchReader:
+    def records(self, rows: Rows, fields: tuple[Projected, ...], rest: bool = True) -> pa.RecordBatchReader:
         """Hashes as one row each: `row` int64, the projected columns, `rest` map<string, binary>.
+
+        Without `rest` only the fields asked for are kept, for a look at hashes that are read whole elsewhere.
 
         A key of another type gives a row with every column null.
         """

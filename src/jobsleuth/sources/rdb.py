@@ -26,6 +26,7 @@ _BATCH_BYTES = 32 << 20
 _Number = TypeVar("_Number", np.int32, np.int64)
 _VALUES_TOLD = 1000
 _SALVAGE_HINT = "what came before it can be read: add --salvage"
+_ROW_HINT = "without its payload (--payload none) the row may pass; else --salvage reads the others"
 
 
 def evidence_error(fault: _native.Fault, source: Snapshot) -> EvidenceError:
@@ -126,8 +127,10 @@ class RdbKeyspace:
     ) -> Rows:
         return _numbers(self._index.lookup(list(prefixes), _stream(code), middle, suffix), np.int64)
 
-    def records(self, rows: Rows, fields: tuple[Projected, ...]) -> pa.RecordBatchReader:
-        return self._reader(self._index.records(_stream(rows), projection_json(fields), self._threads, _BATCH_BYTES))
+    def records(self, rows: Rows, fields: tuple[Projected, ...], rest: bool = True) -> pa.RecordBatchReader:
+        return self._reader(
+            self._index.records(_stream(rows), projection_json(fields), rest, self._threads, _BATCH_BYTES)
+        )
 
     def elements(self, rows: Rows) -> pa.RecordBatchReader:
         return self._reader(self._index.elements(_stream(rows), self._threads, _BATCH_BYTES))
@@ -178,8 +181,8 @@ class RdbKeyspace:
                     if message.endswith(f"{fault['message']} (at byte {fault['offset']})"):
                         message, offset = fault["message"], fault["offset"]
                         break
-                message = source.placed(message)
-                raise EvidenceError(message, file=source.shown, offset=offset, hint=_SALVAGE_HINT) from None
+                hint = _ROW_HINT if "one row of" in message else _SALVAGE_HINT
+                raise EvidenceError(source.placed(message), file=source.shown, offset=offset, hint=hint) from None
 
         return pa.RecordBatchReader.from_batches(inner.schema, batches())
 

@@ -44,7 +44,7 @@ def test_damage_has_a_place(damaged: tuple[Path, int]) -> None:
     path, at = damaged
     index = open_index(path)
     key = keys_of(index)[4][1].decode()
-    reader = pa.RecordBatchReader.from_stream(index.records(numbers(range(9)), "[]", 2, 1 << 20))
+    reader = pa.RecordBatchReader.from_stream(index.records(numbers(range(9)), "[]", True, 2, 1 << 20))
     got: list[dict[str, bytes]] = []
     with pytest.raises(pa.ArrowInvalid, match=rf'damaged: .* in the value of key "{key}" \(hash\) \(at byte \d+\)'):
         for batch in reader:
@@ -59,7 +59,7 @@ def test_damage_in_a_salvage(damaged: tuple[Path, int]) -> None:
     """With salvage the stream goes on: the damaged value has the fields before the damage, and the fault is listed."""
     path, _ = damaged
     index = open_index(path, salvage=True)
-    table = read(index.records(numbers(range(9)), "[]", 2, 1 << 20))
+    table = read(index.records(numbers(range(9)), "[]", True, 2, 1 << 20))
     names = [sorted(dict(rest)) for rest in table["rest"].to_pylist()]
     assert names[4] == ["first"]
     assert names[:4] + names[5:] == [["first", "second", "third"]] * 8

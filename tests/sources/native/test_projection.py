@@ -25,7 +25,7 @@ def hash_dump(server: RedisServer, name: str, **hashes: dict[Any, Any]) -> _nati
 
 def project(index: _native.Index, *fields: Projected) -> dict[str, dict[str, Any]]:
     keys = keys_of(index)
-    table = read(index.records(numbers(range(len(keys))), projection_json(fields), 2, 1 << 20))
+    table = read(index.records(numbers(range(len(keys))), projection_json(fields), True, 2, 1 << 20))
     return {keys[row["row"]][1].decode(): row for row in table.to_pylist()}
 
 
@@ -184,6 +184,17 @@ def test_messages_with_more_or_less(server: RedisServer) -> None:
     assert rows["text"]["msg.error"] == "text is not UTF-8 in field 1 at byte 3"
 
 
+def test_without_rest_only_what_is_asked_for_is_kept(server: RedisServer) -> None:
+    """A look at a few fields: the columns say the same, and the other fields take no memory, however large."""
+    index = hash_dump(server, "look.rdb", job={"name": "a", "big": b"x" * 5_000_000}, other={"name": b"\xff"})
+    fields = projection_json((Projected("name", "name", "text"), Projected("big", "big", "present")))
+    with_rest = read(index.records(numbers([0, 1]), fields, True, 1, 1 << 20))
+    without = read(index.records(numbers([0, 1]), fields, False, 1, 1 << 20))
+    assert without.to_pydict() == with_rest.drop_columns(["rest"]).to_pydict()
+    assert sorted(without["name"].to_pylist()) == ["\\xff", "a"]
+    assert with_rest.nbytes > 5_000_000 and without.nbytes < 1_000
+
+
 def test_projection_that_makes_no_sense(dump: Dump) -> None:
     """A projection that cannot be read, or names a column twice, is refused before any work; so are unsorted rows."""
     index = open_index(dump.path)
@@ -195,9 +206,9 @@ def test_projection_that_makes_no_sense(dump: Dump) -> None:
         (Projected("a", "x", "message"),),
     ):
         with pytest.raises(ValueError, match="projection"):
-            index.records(numbers([0]), projection_json(fields), 1, 1 << 20)
+            index.records(numbers([0]), projection_json(fields), True, 1, 1 << 20)
     with pytest.raises(ValueError, match="projection"):
-        index.records(numbers([0]), "{", 1, 1 << 20)
+        index.records(numbers([0]), "{", True, 1, 1 << 20)
     for rows, why in (([1, 0], "ascending"), ([0, 0], "ascending"), ([-1], "no row"), ([10**9], "no row")):
         with pytest.raises(ValueError, match=why):
             index.elements(numbers(rows), 1, 1 << 20)

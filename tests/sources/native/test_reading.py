@@ -119,7 +119,7 @@ def test_hashes_lose_nothing(dump: Dump) -> None:
     """Without any column everything is in `rest`; a key of another type is a row of nulls."""
     index = open_index(dump.path)
     keys = keys_of(index)
-    table = read(index.records(numbers(range(len(keys))), "[]", 2, 1 << 20))
+    table = read(index.records(numbers(range(len(keys))), "[]", True, 2, 1 << 20))
     assert table["row"].to_pylist() == list(range(len(keys)))
     for at, rest in zip(keys, table["rest"].to_pylist(), strict=True):
         if dump.types[at] != "hash":
@@ -140,7 +140,7 @@ def test_batches_do_not_depend_on_threads(dump: Dump) -> None:
     index = open_index(dump.path)
     rows = numbers(range(len(keys_of(index))))
     for batches in (
-        lambda threads: index.records(rows, "[]", threads, 1 << 16),
+        lambda threads: index.records(rows, "[]", True, threads, 1 << 16),
         lambda threads: index.elements(rows, threads, 1 << 16),
     ):
         one, two, many = ([*pa.RecordBatchReader.from_stream(batches(n))] for n in (1, 2, 16))
@@ -162,7 +162,7 @@ def test_order_over_many_tasks(server: RedisServer) -> None:
     keys = keys_of(index)
     fields = (Projected("n", "n", "int"), Projected("data", "data", "bytes", limit=0, size=True))
     for rows in (range(len(keys)), range(5, len(keys), 97), [3, 29_999]):
-        table = read(index.records(numbers(rows), projection_json(fields), 4, 1 << 18))
+        table = read(index.records(numbers(rows), projection_json(fields), True, 4, 1 << 18))
         assert table["row"].to_pylist() == list(rows)
         assert table["n"].to_pylist() == [int(keys[row][1].rsplit(b":", 1)[1]) for row in rows]
         assert set(table["data_size"].to_pylist()) == {600} and set(table["data"].to_pylist()) == {b""}

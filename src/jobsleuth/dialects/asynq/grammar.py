@@ -288,7 +288,7 @@ class _Claimer:
             task = self.keys.find(prefixes, claims.queue[row], first.column("member"))
             zset_of.update((int(t), int(z)) for t, z in zip(task, row, strict=True) if t >= 0)
         tasks = np.array(sorted(zset_of), np.int64)
-        for batch in self.keyspace.records(tasks, GROUP_ONLY):
+        for batch in self.keyspace.records(tasks, GROUP_ONLY, rest=False):
             for task, own in zip(batch.column("row").to_pylist(), batch.column("group").to_pylist(), strict=True):
                 zset = zset_of[task]
                 if own is not None:

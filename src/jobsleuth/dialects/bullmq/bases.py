@@ -271,7 +271,7 @@ class _Judge:
             Projected(name, name, "bytes", limit=0)
             for name in ("name", "data", "opts", "timestamp", "processedOn", "ats")
         )
-        for batch in self.keyspace.records(jobs, probe):
+        for batch in self.keyspace.records(jobs, probe, rest=False):
             has = {p.name: numbers(batch.column(p.name).is_valid(), np.bool_) for p in probe}
             whole = has["timestamp"] & has["opts"] & has["data"] & has["name"]
             scar = ~has["timestamp"] & has["processedOn"] & has["ats"]

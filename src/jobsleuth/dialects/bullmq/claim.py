@@ -120,7 +120,7 @@ def _roles(
 def _are_jobs(keyspace: Keyspace, rows: Rows) -> npt.NDArray[np.bool_]:
     """Per hash, whether it is a whole job: one called `meta` or ``metrics:failed`` takes the place of the queue's."""
     whole = np.zeros(len(rows), np.bool_)
-    for batch in keyspace.records(rows, _WHOLE) if len(rows) else ():
+    for batch in keyspace.records(rows, _WHOLE, rest=False) if len(rows) else ():
         at = np.searchsorted(rows, numbers(batch.column("row"), np.int64))
         whole[at] = np.logical_and.reduce([numbers(batch.column(p.name), np.bool_) for p in _WHOLE])
     return whole

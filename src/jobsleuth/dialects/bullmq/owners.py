@@ -149,7 +149,7 @@ class _Nesting:
 
     def _named_by_hash(self, rows: Rows) -> npt.NDArray[np.int64]:
         parts = [np.empty((0, 2), np.int64)]
-        for batch in self.keyspace.records(rows, _NAMED_BY_HASH):
+        for batch in self.keyspace.records(rows, _NAMED_BY_HASH, rest=False):
             row = numbers(batch.column("row"), np.int64)
             job_id = batch.column("job_id").cast(pa.binary())
             run = pc.binary_join_element_wise(b"repeat", batch.column("schedule").cast(pa.binary()), b"", b":")
@@ -168,7 +168,7 @@ class _Nesting:
         parts = [np.empty((0, 2), np.int64)]
         by_base = {(q.db, q.base): n for n, q in enumerate(self.claims.queues) if self.family[n]}
         jobs = np.flatnonzero((self.claims.role == self.claims.role_code("job")) & self.table.live)
-        for batch in self.keyspace.records(jobs, _NAMED_BY_HASH):
+        for batch in self.keyspace.records(jobs, _NAMED_BY_HASH, rest=False):
             some = np.flatnonzero(numbers(batch.column("parent_queue").is_valid(), np.bool_))
             if not len(some):
                 continue

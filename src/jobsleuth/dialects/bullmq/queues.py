@@ -203,7 +203,7 @@ class Settings:
         nth = np.empty(len(rows), np.int64)
         nth[order] = np.arange(len(rows)) - np.searchsorted(queue[order], queue[order])
         found = [np.empty(0, np.int32)]
-        for batch in reading.keyspace.records(rows[nth < _JOBS_TRIED], _TELLING):
+        for batch in reading.keyspace.records(rows[nth < _JOBS_TRIED], _TELLING, rest=False):
             telling = np.zeros(batch.num_rows, np.bool_)
             for field in _ONLY_BULLMQ:
                 telling |= numbers(batch.column(field), np.bool_)

@@ -114,7 +114,7 @@ class Memberships:
     def _is_full(self, rows: Rows) -> npt.NDArray[np.bool_]:
         """Per row of a job hash (-1: none), whether it has a `timestamp`."""
         asked = np.array(sorted({int(r) for r in rows if r >= 0} - self._full.keys()), np.int64)
-        for batch in self._reading.keyspace.records(asked, _TIMESTAMP) if len(asked) else ():
+        for batch in self._reading.keyspace.records(asked, _TIMESTAMP, rest=False) if len(asked) else ():
             found = numbers(batch.column("timestamp"), np.bool_)
             self._full.update(zip(batch.column("row").to_pylist(), found.tolist(), strict=True))
         return np.array([self._full.get(int(r), False) for r in rows], np.bool_)
