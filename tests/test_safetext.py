@@ -39,6 +39,11 @@ def test_ordinary_text_is_untouched() -> None:
         assert safetext.terminal(text) == text
 
 
+def test_names_of_files_show_their_bytes() -> None:
+    """A name that is no UTF-8, as the system gives it: each byte is its hex, as where such bytes are in evidence."""
+    assert safetext.terminal(b"dump\xff\x80.rdb".decode("utf-8", "surrogateescape")) == "dump\\xff\\x80.rdb"
+
+
 def test_every_character_is_escaped_or_printable() -> None:
     """All of Unicode, one by one: what is shown raw is visible."""
     raw = [chr(i) for i in range(sys.maxunicode + 1) if safetext.terminal(chr(i)) == chr(i)]

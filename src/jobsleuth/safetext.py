@@ -34,6 +34,9 @@ def _escape_char(char: str) -> str:
     if named is not None:
         return named
     code = ord(char)
+    if 0xDC80 <= code < 0xDD00:
+        # A byte in the name of a file that is no UTF-8, as the system's names come.
+        code -= 0xDC00
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

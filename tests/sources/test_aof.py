@@ -287,6 +287,16 @@ def test_cut_anywhere(tmp_path: Path) -> None:
             assert told["aof_cut_short"].offset == (ends[1] if inside else ends[done - 1])
 
 
+def test_without_a_whole_command_nothing_says_export(tmp_path: Path) -> None:
+    """A server's file that was cut in its first command is one instant and has lost nothing to a format."""
+    file = tmp_path / "appendonly.aof"
+    for size in (15, len(packed(COMMANDS[:1])), len(packed(COMMANDS[:1])) + 9):
+        file.write_bytes(packed(COMMANDS)[:size])
+        with snapshot(file) as source, open_keyspace(source) as keyspace:
+            assert (keyspace.facts.format, keyspace.as_of.atomic, keyspace.keys.num_rows) == ("aof", True, 0)
+            assert {remark.kind for remark in keyspace.facts.remarks} <= {"aof_cut_short"}
+
+
 def test_damage_is_an_error_with_its_place(tmp_path: Path) -> None:
     """Bytes that are no command: where they stand is told, and with salvage all before them is there."""
     file = tmp_path / "appendonly.aof"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import hashlib
 import io
@@ -197,6 +198,30 @@ def test_a_fault_inside_says_that_it_is_inside(tmp_path: Path, room: SpoolOption
         assert told.value.file == os.fspath(tmp_path / "dump.bin")
 
 
+def test_damage_leaves_a_doubt_about_what_came_before(tmp_path: Path, room: SpoolOptions) -> None:
+    """Decoders notice a changed byte late: what they gave just before may be wrong, and the remark says so."""
+    data = bytearray(lzma.compress(PLAIN * 3))
+    data[len(data) // 2] ^= 0xFF
+    with snapshot(given(tmp_path, bytes(data)), spool=room, salvage=True) as found:
+        (remark,) = found.remarks
+        assert remark.kind == "compression_damaged"
+        assert remark.message.endswith(" bytes could be unpacked, the last of them perhaps wrongly")
+
+
+@pytest.mark.parametrize("compression", PACK)
+def test_bytes_behind_packed_evidence_are_a_remark(compression: str, tmp_path: Path, room: SpoolOptions) -> None:
+    """The content is whole, so it is read; how many bytes stand behind it, and where, is told."""
+    data = PACK[compression](PLAIN)
+    with snapshot(given(tmp_path, data + b"stranger"), spool=room) as found:
+        assert found.path.read_bytes() == PLAIN
+        assert found.sha256 == hashlib.sha256(data + b"stranger").hexdigest()
+        (remark,) = found.remarks
+        assert (remark.kind, remark.offset, remark.count) == ("compression_trailing_bytes", len(data), 8)
+    with snapshot(given(tmp_path, data + b"!" + data), spool=room) as found:
+        (remark,) = found.remarks
+        assert f"more of it seems to begin in them, at byte {len(data) + 1:,}" in remark.message
+
+
 def _tar(data: bytes) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as archive:
@@ -213,7 +238,11 @@ def _tar(data: bytes) -> bytes:
         (gzip.compress(gzip.compress(PLAIN), mtime=0), "gzip-compressed once more"),
         (bz2.compress(b"GIF89a"), "begins with 'GIF89a'"),
         (gzip.compress(b"", mtime=0), "what is in the gzip file is empty"),
-        (gzip.compress(b"\x1b[2J", mtime=0), r"begins with '\\x1b[2J'"),
+        (gzip.compress(b"\x1b[2J", mtime=0), r"begins with '\x1b[2J'"),
+        (b"\xff\xd8\xff\xe0\0\x10JFIF", r"begins with '\xff\xd8\xff\xe0\x00\x10JFI'"),
+        ('{"format":"jobsleuth-keyspace","version":1}\n'.encode("utf-16"), "text in UTF-16"),
+        (codecs.BOM_UTF16_BE + "{}".encode("utf-16-be"), "text in UTF-16"),
+        (codecs.BOM_UTF8 + b'{"format":"jobsleuth-keyspace","version":1}\n', "text behind a byte order mark"),
         (b"PK\x03\x04", "ZIP archive"),
         (b"\x02\x21\x4c\x18", "old format"),
     ],

@@ -372,7 +372,11 @@ impl<W: Write + Seek> Lines<'_, '_, W> {
         // Offsets inside the payload mean nothing in the file.
         let placed = |error: Error| match error.kind {
             ErrorKind::Io(_) | ErrorKind::Limit { .. } => error,
-            _ => Error::corrupt(start, format!("the DUMP payload of the key: {error}")),
+            _ => {
+                let (whole, at) = (error.to_string(), format!(" (at byte {})", error.offset));
+                let what = whole.strip_suffix(&at).unwrap_or(&whole);
+                Error::corrupt(start, format!("the DUMP payload of the key, at its byte {}: {what}", error.offset))
+            }
         };
         let info = inspect_dump(payload, self.limits).map_err(placed)?;
         self.writer.open(db, key, expiry, self.form(info.kind))?;

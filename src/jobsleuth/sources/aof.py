@@ -163,6 +163,8 @@ def _is_export(told: dict[str, Any], source: Snapshot) -> bool:
     names = set(told["names"])
     if source.parts or told["aux"] or told["first_time_s"] is not None or not names <= _OF_EXPORTS:
         return False
+    if names <= {"SELECT"}:
+        return False
     return bool(names & {*_SECONDS, "HSET", "RESTORE"}) or names <= {"SELECT", "SET", "RPUSH", "SADD", "ZADD"}
 
 

@@ -19,6 +19,9 @@ _OTHER_KINDS: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"*", "like an append-only file, but does not begin with a command", "copy the file again"),
     (0, b"{", "JSON of an unknown kind", "give the RDB file itself, or an export that docs/evidence.md names"),
     (0, b"PAR1", "a Parquet file", "give the RDB file itself"),
+    (0, b"\xff\xfe", "text in UTF-16", "PowerShell makes that of what it redirects: take --out, or iconv -t UTF-8"),
+    (0, b"\xfe\xff", "text in UTF-16", "convert it first: iconv -f UTF-16 -t UTF-8"),
+    (0, b"\xef\xbb\xbf", "text behind a byte order mark", "an editor wrote it anew: give the file as it was made"),
 )
 
 EvidenceKind = Literal["rdb", "keyspace-ndjson", "aof", "commands", "records-json", "typed-json", "bare-json"]
@@ -87,7 +90,7 @@ def evidence_kind(head: bytes, file: str, inside: str | None = None) -> Evidence
             raise EvidenceError(f"{where}is no RDB file: it is {looks_like}", file=file, offset=0, hint=hint)
     seen = safetext.terminal(safetext.from_bytes(head[:9]))
     raise EvidenceError(
-        f"{where}is no RDB file: it begins with {seen!r}, not REDIS or VALKEY",
+        f"{where}is no RDB file: it begins with '{seen}', not REDIS or VALKEY",
         file=file,
         offset=0,
         hint="give a dump.rdb",
