@@ -180,7 +180,7 @@ impl Repeated {
             return (taken(values).into(), valid);
         }
         drop(values);
-        let zeros = || Buffer::from(vec![0; CHUNK_ROWS * size_of::<u64>()]);
+        let zeros = || Buffer::from_vec(vec![0_u64; CHUNK_ROWS]);
         (ScalarBuffer::new(self.nothing.get_or_insert_with(zeros).clone(), 0, rows), valid)
     }
 }
