@@ -264,6 +264,22 @@ def test_a_card_answers_what_is_asked_next(tmp_path: Path) -> None:
     assert "<dt>run again</dt><dd>2 unsafe (ran, or may have), 1 safe (never started)</dd>" in text
 
 
+def test_a_card_names_whom_it_can_and_the_remedy_of_most(tmp_path: Path) -> None:
+    """A holder with a name comes before what is said where there is none; of two remedies that of most findings is
+    told, and where as many have either, that nothing repairs it."""
+    unknown = {"held_by": "cannot be known: no lock names it", "held_by_basis": "derived", "heals": "no: nothing does"}
+    named = {"held_by": "worker w-7", "held_by_basis": "observed", "heals": "at the end of its retention"}
+    for count, heals in ((2, "no: nothing does"), (1, "no: nothing does"), (0, "at the end of its retention")):
+        found = [finding("MB001", "q", f"u{n}", **unknown) for n in range(count)] + [
+            finding("MB001", "q", "n", **named)
+        ]
+        tables = {"checks": rows("checks", check("MB001", findings=count + 1)), "findings": rows("findings", *found)}
+        text = rendered(build(tmp_path / f"case-{count}", tables))
+        assert "<dt>held by</dt><dd>worker w-7</dd>" in text
+        more = " (and 1 more way)" if count else ""
+        assert f"<dt>heals</dt><dd>{heals}{more} (derived)</dd>" in text
+
+
 def test_texts_of_checks_read_as_texts(tmp_path: Path) -> None:
     """Lines of a paragraph are one line, what stands between backticks is code, and neither can be markup."""
     texts = [("Why it matters", "It is\nlate, as `due<b>` says.\n\nVery `late`")]

@@ -47,8 +47,8 @@ class Cause:
         place_count: how many queues there are.
         first_ms: earliest moment since when one of them is not right; None: none of them says.
         last_ms: latest such moment.
-        held_by: who held the jobs, the first of `holders`; None: nobody is known.
-        heals: what repairs it, the first of `remedies`.
+        held_by: who held the jobs, the first of `holders`: those with a name, else what is said instead of one.
+        heals: what repairs it, or that nothing does: the one of `remedies` that most findings have.
         heals_at_ms: when all of it is repaired, at the latest; None: not known, or never.
         heals_basis: what that rests on.
         retry: verdict → jobs.
@@ -103,12 +103,14 @@ _THIN = """
         hash(db, namespace, queue, coalesce(job_id, key)) as subject,
         -- The snapshot's own time says when something was seen at the latest, not since when it is so.
         coalesce(since_from, case when since_to < e.as_of_ms then since_to end) as since_at,
-        heals::varchar as heals, heals_at, heals_basis::varchar as heals_basis, held_by, retry::varchar as retry
+        heals::varchar as heals, heals_at, heals_basis::varchar as heals_basis, held_by,
+        case when held_by_basis = 'observed' then held_by end as named, retry::varchar as retry
     from ordered_findings as f left join (select evidence, as_of_ms from evidence) as e using (evidence)
 """
 _SUMS = """
     select t.evidence, t.kind, min(rank), bool_or(sure and rank = worst) as certain, count(*), count(distinct job),
-        min(since_at), max(since_at), min(held_by), count(distinct held_by), min(heals),
+        min(since_at), max(since_at), coalesce(min(named), min(held_by)),
+        case when count(named) > 0 then count(distinct named) else count(distinct held_by) end, any_value(most),
         count(distinct heals), case when bool_and(heals_at is not null) then max(heals_at) end,
         case when bool_or(heals_basis = 'inferred') then 'inferred' when bool_or(heals_basis = 'derived') then 'derived'
             else min(heals_basis) end,
@@ -117,6 +119,10 @@ _SUMS = """
     from thin as t
     join (select evidence, kind, min(rank) as worst from thin group by all) as w
         on w.kind = t.kind and w.evidence is not distinct from t.evidence
+    left join (
+        select evidence, kind, heals as most from thin where heals is not null group by evidence, kind, heals
+        qualify row_number() over (partition by evidence, kind order by count(*) desc, heals like 'no%' desc, heals) = 1
+    ) as r on r.kind = t.kind and r.evidence is not distinct from t.evidence
     group by t.evidence, t.kind
     order by min(rank), certain desc, count(distinct job) desc, count(*) desc, min(nth)
 """
