@@ -125,6 +125,23 @@ def test_one_screen_tells_the_story(small_case: Case, width: int) -> None:
     assert all(any(f"MB{n:03} Title {n}" in line for line in everything) for n in range(30))
 
 
+def test_checks_that_one_thing_keeps_from_running_are_one_sentence(small_case: Case) -> None:
+    """Evidence without a time silences dozens of checks: one sentence on the screen, every id where all is asked."""
+    report = document(small_case)
+    silent = [check for check in report.checks if check.status == "could_not_run"]
+    many = tuple(replace(silent[0], id=f"LV{n:03}", reason="no time") for n in range(36))
+    other = replace(silent[0], id="ZZ001", reason="no such column")
+    report = replace(report, checks=(*many, other))
+    text = [plain(line) for line in lines(report)]
+    told = [line for line in text if "could not run" in line]
+    assert told == [
+        "LV000, LV001, LV002 and 33 more checks could not run: no time",
+        "ZZ001 could not run: no such column",
+    ]
+    everything = " ".join(plain(line) for line in lines(report, everything=True))
+    assert all(f"LV{n:03}" in everything for n in range(36))
+
+
 @pytest.mark.parametrize(
     ("message", "count", "told"),
     [
