@@ -312,6 +312,16 @@ def test_a_file_that_changes_meanwhile_is_refused(tmp_path: Path, room: SpoolOpt
     assert "changed while it was read" in refused(path, room, progress=change).message
 
 
+def test_a_packed_file_that_shrinks_meanwhile_is_not_called_damaged(tmp_path: Path, room: SpoolOptions) -> None:
+    """Whoever began to write it anew cut it short: it was not so when it was copied."""
+    path = given(tmp_path, gzip.compress(PLAIN) + gzip.compress(os.urandom(6 << 20)))
+
+    def change(done: int, total: int) -> None:
+        os.truncate(path, 1000)
+
+    assert "changed while it was read" in refused(path, room, progress=change).message
+
+
 def test_a_plain_file_that_changes_meanwhile_is_refused(tmp_path: Path, room: SpoolOptions) -> None:
     """Read where it lies, so what was read may be of two files; damage is told as what it is, the work of a writer."""
     path = given(tmp_path, PLAIN)
