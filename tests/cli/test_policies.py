@@ -71,3 +71,16 @@ def test_analyze_judges_by_the_policy_and_the_case_says_so(tmp_path: Path, monke
     assert run(*words, "--out", "b", "--config", "p.toml", "--baseline", "known.json")[0] == 0
     options = json.loads((tmp_path / "b" / "manifest.json").read_text())["options"]
     assert options["policy"]["off"] == ["MB001"] and options["policy"]["accepted"] > 20
+
+
+@pytest.mark.parametrize("given", [None, b"\xff\xfe not TOML"])
+def test_a_policy_that_cannot_be_read_is_called_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: bytes | None
+) -> None:
+    """Whoever names a policy hears of the policy, not of the layouts that could stand in it too; no case is made."""
+    monkeypatch.chdir(tmp_path)
+    if given is not None:
+        Path("p.toml").write_bytes(given)
+    code, text = run("analyze", FAULTS, "--out", "a", "--config", "p.toml")
+    assert code != 0 and "p.toml: the policy " in text and "layouts" not in text
+    assert not Path("a").exists()

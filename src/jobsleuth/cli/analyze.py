@@ -94,6 +94,8 @@ def command(
     from jobsleuth.reports import lines, render
 
     own = policies.own(checks)
+    # Before the layouts: a file that cannot be read is the policy, which may hold layouts too.
+    policy = policies.chosen(config, baseline, own)
     options = AnalyzeOptions(
         force=force,
         salvage=salvage,
@@ -105,7 +107,7 @@ def command(
         streams_acked=streams is Streams.ACKED,
         described=policies.described(layout, config),
         checks=tuple(own),
-        policy=policies.chosen(config, baseline, own),
+        policy=policy,
         redactor=redaction.redactor(redact, redact_key),
         tmpdir=tmpdir,
         max_spool_bytes=max_spool_bytes,
