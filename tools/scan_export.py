@@ -266,7 +266,7 @@ def byte_string(value: bytes) -> str | dict[str, str]:
 class Pace:
     """Keeps to so many keys a second."""
 
-    def __init__(self, rate: float | None) -> None:
+    def __init__(self, rate: int | None) -> None:
         self._rate = rate
         self._due = time.monotonic()
 
@@ -456,6 +456,13 @@ def node(text: str) -> tuple[str, int]:
     return found[1] or found[2], int(found[3] or 6379)
 
 
+def positive(text: str) -> int:
+    """A whole number from 1 on."""
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text)
+
+
 def arguments() -> argparse.ArgumentParser:
     about = (__doc__ or "").split("\n\n")
     parser = argparse.ArgumentParser(
@@ -467,8 +474,10 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("-o", "--out", metavar="FILE", type=Path, help="new file, gzip if it ends in .gz; else stdout")
     parser.add_argument("--db", type=int, action="append", default=[], help="only this database; may be repeated")
     parser.add_argument("--match", metavar="PATTERN", help="only keys like this, e.g. 'bull:*'")
-    parser.add_argument("--batch", metavar="N", type=int, default=200, help="keys asked for at once (default: 200)")
-    parser.add_argument("--rate", metavar="N", type=float, help="at most so many keys a second")
+    parser.add_argument(
+        "--batch", metavar="N", type=positive, default=200, help="keys asked for at once (default: 200)"
+    )
+    parser.add_argument("--rate", metavar="N", type=positive, help="at most so many keys a second")
     parser.add_argument("--primary", action="store_true", help="stay with the server given, even if it has a replica")
     parser.add_argument("--resume", action="store_true", help="go on with an export that was broken off")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")

@@ -259,6 +259,15 @@ def test_broken_off_and_gone_on_with(tmp_path: Path) -> None:
             assert export.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.parametrize("option", ["--batch", "--rate"])
+@pytest.mark.parametrize("number", ["0", "-5", "x", "1e3"])
+def test_numbers_that_mean_nothing_are_refused(option: str, number: str, tmp_path: Path) -> None:
+    """Before anything is asked or written: no half export is left for a batch of nothing."""
+    done = tool(f"{option}={number}", "-o", tmp_path / "e.ndjson", "127.0.0.1:1", check=False)
+    assert (done.returncode, b"is not a whole number from 1 on" in done.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_another_process_is_not_gone_on_with(tmp_path: Path) -> None:
     """A cursor means nothing to a server that was started anew."""
     with server(tmp_path / "server") as (redis_server, port):
