@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +15,9 @@ import time
 import unicodedata
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -305,6 +308,34 @@ def test_a_closed_pipe_is_quiet(case: Path) -> None:
     shell = f"{sys.executable} -m jobsleuth jobs {case} --format ndjson | head -n 1 >/dev/null"
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_times_are_written_the_same_by_every_command(run: Run, tmp_path: Path) -> None:
+    """In JSON a time is ISO 8601 in UTC with milliseconds, of one job as of many; a member called `…_ms` is a number.
+    The moment of a BullMQ event is the first part of its id in the stream."""
+    source = FIXTURES / "aof" / "bullmq-v5-vanished" / "appendonlydir"
+    assert run("analyze", source, "--out", "case", "-q", cwd=tmp_path).returncode == 0
+    iso = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+    def told(*words: str) -> Any:
+        return json.loads(run(*words, "--json", cwd=tmp_path).stdout)
+
+    (one,) = told("job", "case", "deleted-by-hand")
+    (moves,) = told("timeline", "case", "deleted-by-hand")
+    (listed,) = (j for j in told("jobs", "case") if j["job_id"] == "deleted-by-hand")
+    assert one["job"]["started_at"] == listed["started_at"] and iso.fullmatch(listed["started_at"])
+    times = [e["at"] for e in one["events"]] + [h["valid_until"] for h in one["holders"]]
+    times += [s["at"] for s in (*moves["steps"], *moves["removals"])]
+    assert len(times) == 13 and all(iso.fullmatch(t) for t in times)
+    assert isinstance(one["as_of_ms"], int)
+    events = told("sql", "case", "select \"at\", stream_id from events where job_id = 'deleted-by-hand' order by all")
+    for event, row in zip(one["events"], events, strict=True):
+        ms = int(row["stream_id"].partition("-")[0])
+        assert (
+            event["at"]
+            == row["at"]
+            == datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+        )
 
 
 def test_terminal_output_fits_and_obeys_no_color(case: Path) -> None:

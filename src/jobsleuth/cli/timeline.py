@@ -32,7 +32,7 @@ def command(
 
     Needs a case made from an append-only file. A job that has vanished is found, too, with what removed its record.
     """
-    from jobsleuth.reports import timelines
+    from jobsleuth.reports import flow, timelines
 
     opened = redaction.opened(case, redact, redact_key)
     # An id that is not UTF-8 reaches us as the system passes it; the tables show it escaped.
@@ -57,7 +57,8 @@ def command(
         if not quiet:
             output.show([((f"Job {terminal(one.job_id, 80)} of {terminal(one.place, 80)}", "strong"),)])
         output.table(_SHOWN, [_row(step) for step in one.steps])
-        output.show(((sentence, "warning"),) for sentence in _removals(one))
+        for sentence in _removals(one):
+            output.show(flow(((sentence, "warning"),), output.width()))
 
 
 def _row(step: dict[str, Any]) -> list[Any]:
@@ -85,7 +86,11 @@ def _removals(one: Any) -> list[str]:
 
 
 def _facts(one: Any) -> dict[str, Any]:
+    from jobsleuth.reports import with_moments
+
     names = ("evidence", "db", "dialect", "namespace", "queue", "job_id")
-    steps = [{k: v for k, v in step.items() if k not in names} for step in one.steps]
-    removals = [{k: v for k, v in step.items() if k not in names} for step in one.removals()]
+    steps, removals = (
+        [with_moments({k: v for k, v in step.items() if k not in names}) for step in some]
+        for some in (one.steps, one.removals())
+    )
     return {**{name: getattr(one, name) for name in names}, "steps": steps, "removals": removals}

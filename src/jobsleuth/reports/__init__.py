@@ -14,7 +14,7 @@ from jobsleuth.reports.findings import SEVERITIES, Finding
 from jobsleuth.reports.picture import PAYLOAD_SHOWN, JobRef, Picture, find_jobs, picture
 from jobsleuth.reports.rawdecode import raw_facts, raw_lines
 from jobsleuth.reports.recovery import COLUMNS, recovery
-from jobsleuth.reports.rows import jsonable, records
+from jobsleuth.reports.rows import jsonable, records, with_moments
 from jobsleuth.reports.signals import signal_lines
 from jobsleuth.reports.story import picture_lines, story
 from jobsleuth.reports.text import WIDTH, Line, flow, lines, queue_lines
@@ -70,6 +70,7 @@ __all__ = [
     "story",
     "timelines",
     "traces",
+    "with_moments",
 ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from jobsleuth.case import Case
 from jobsleuth.reports.findings import place
-from jobsleuth.reports.rows import Row, jsonable, records
+from jobsleuth.reports.rows import Row, jsonable, records, with_moments
 from jobsleuth.safetext import from_bytes
 
 PAYLOAD_SHOWN = 200
@@ -86,7 +86,7 @@ class Picture:
     namesakes: int = 0
 
     def facts(self, shown: int | None = PAYLOAD_SHOWN) -> dict[str, Any]:
-        """The picture as JSON holds it.
+        """The picture as JSON holds it, times as ISO 8601.
 
         Args:
             shown: so many first bytes of payload and result; None: of all that the application stored size and digest.
@@ -107,20 +107,24 @@ class Picture:
                 for e in events
             ]
         return {
-            "job": jsonable(job),
+            "job": jsonable(with_moments(job)),
             "as_of_ms": self.as_of_ms,
             "queue": jsonable(self.queue),
-            "places": jsonable(self.places),
-            "holders": jsonable(self.holders),
-            "parents": jsonable(self.parents),
-            "children": jsonable(self.children),
-            "links": jsonable(self.links),
-            "schedules": jsonable(self.schedules),
-            "events": jsonable(events),
+            "places": _for_machines(self.places),
+            "holders": _for_machines(self.holders),
+            "parents": _for_machines(self.parents),
+            "children": _for_machines(self.children),
+            "links": _for_machines(self.links),
+            "schedules": _for_machines(self.schedules),
+            "events": _for_machines(events),
             "log_lines": self.log_lines,
-            "logs": jsonable(logs),
-            "findings": jsonable(self.findings),
+            "logs": _for_machines(logs),
+            "findings": _for_machines(self.findings),
         }
+
+
+def _for_machines(rows: Sequence[Row]) -> Any:
+    return jsonable([with_moments(row) for row in rows])
 
 
 def _kept(value: Any, shown: int | None) -> Any:

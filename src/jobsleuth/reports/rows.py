@@ -10,9 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobsleuth.case import TABLES
+from jobsleuth.reports.words import moment
+
 Row = dict[str, Any]
 """One row of a table: column → value; times in Unix ms."""
 _AT_ONCE = 4096
+_TIMES = frozenset(c.name for table in TABLES for c in table.columns if pa.types.is_timestamp(c.type))
 _PER_MS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
 
 
@@ -43,6 +47,14 @@ def jsonable(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: jsonable(v) for k, v in value.items()}
     return value
+
+
+def with_moments(row: Row) -> Row:
+    """A row of a case table for machines: its times, which are Unix ms, as ISO 8601 in UTC."""
+    return {
+        name: moment(value, iso=True) if name in _TIMES and isinstance(value, int) else value
+        for name, value in row.items()
+    }
 
 
 def _values(array: Any, moment: Callable[[int], Any]) -> list[Any]:
