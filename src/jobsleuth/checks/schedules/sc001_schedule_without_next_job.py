@@ -26,9 +26,11 @@ class ScheduleWithoutNextJob(Check):
     Then see which runs were missed.
 
     False alarms
-    Repeatables of Bull and of BullMQ before 5.16 are moved on in two steps: in a queue with activity in the last
-    `chain_slack_ms` (30 s) the finding is only possible and a warning. A limit on repeats that older releases kept in
-    the job alone cannot be seen.
+    Repeatables, and job schedulers before 5.34.6, are moved on in two steps: in a queue with activity in the last
+    `chain_slack_ms` (30 s) the finding is only possible and a warning. The limit of repeatables, and before 5.40.4 that
+    of job schedulers, stands in the jobs alone, with the number of each run. Where the newest job left is the last run,
+    nothing is said. Where it has a limit and is not the current one, or where no job is left and the next run was due
+    before the snapshot, the limit may have been reached, and the finding is only possible and a warning.
 
     References
     taskforcesh/bullmq#3272, taskforcesh/bullmq#2790, taskforcesh/bullmq#2643, OptimalBits/bull#2167.
@@ -47,7 +49,7 @@ class ScheduleWithoutNextJob(Check):
     needs_time = True
     parameters = {"chain_slack_ms": 30_000}
     needs = {
-        "jobs": (*JOB_PLACE, "state", "has_record", "finished_at"),
+        "jobs": (*JOB_PLACE, "state", "has_record", "finished_at", "rest"),
         "queues": (*QUEUE_PLACE, "layout", "library_version", "last_activity_at"),
         "schedules": (*JOB_PLACE, "schedule_id", "spec", "next_at", "details", "has_record", "key"),
         "evidence": ("evidence", "as_of_ms"),
@@ -77,24 +79,63 @@ class ScheduleWithoutNextJob(Check):
             ) AS j
             SEMI JOIN members AS m USING (dialect, namespace, queue, job_id, evidence, db)
         ),
-        dead AS (
-            SELECT m.*, c.state,
-                NOT m.has_record OR coalesce(version_of(q.library_version) < [5, 34, 6],
-                    major_of(q.layout) < 5) AS two_steps,
+        dead AS MATERIALIZED (
+            SELECT m.*, c.state, regexp_replace(m.job_id, ':[^:]*$', '') AS chain,
+                -- Repeatables have a digest for an id, and `ic` once a release with job schedulers moved them on in one
+                -- step; 5.0 to 5.19 record no version.
+                NOT m.has_record OR regexp_matches(m.schedule_id, '^[0-9a-f]{32}$') AND m.made IS NULL
+                    OR coalesce(version_of(q.library_version) < [5, 34, 6],
+                        major_of(q.layout) < 6 AND m.made IS NULL) AS two_steps,
+                NOT m.has_record OR regexp_matches(m.schedule_id, '^[0-9a-f]{32}$')
+                    OR coalesce(version_of(q.library_version) < [5, 40, 4],
+                        major_of(q.layout) < 6 AND m.made IS NULL) AS limit_in_jobs,
                 coalesce(m.as_of_ms - epoch_ms(q.last_activity_at) < $chain_slack_ms, FALSE) AS busy
             FROM members AS m
             JOIN queues AS q USING (dialect, namespace, queue, evidence, db)
             LEFT JOIN current AS c USING (dialect, namespace, queue, job_id, evidence, db)
             WHERE (c.state IS NULL OR c.state IN ('completed', 'failed', 'unknown', 'stuck'))
                 AND NOT coalesce(m.made >= m.most, FALSE)
-                AND NOT coalesce(m.end_ms <= epoch_ms(m.next_at) OR m.end_ms <= m.as_of_ms, FALSE)
+                -- The snapshot's time is cut to the second.
+                AND NOT coalesce(m.end_ms <= epoch_ms(m.next_at) OR m.end_ms < m.as_of_ms + 1000, FALSE)
                 AND NOT coalesce(c.state IN ('completed', 'failed')
                     AND epoch_ms(c.finished_at) > m.as_of_ms - $chain_slack_ms, FALSE)
+        ),
+        newest AS (
+            SELECT dialect, namespace, queue, evidence, db, chain,
+                max_by({'job_id': job_id, 'opts': opts}, run_ms) AS job
+            FROM (
+                SELECT dialect, namespace, queue, evidence, db, job_id, regexp_replace(job_id, ':[^:]*$', '') AS chain,
+                    try_cast(regexp_extract(job_id, ':(\\d+)$', 1) AS BIGINT) AS run_ms,
+                    TRY(json(decode(map_extract(rest, 'opts')[1]))) AS opts
+                FROM jobs
+                WHERE dialect = 'bullmq' AND has_record AND starts_with(job_id, 'repeat:')
+            )
+            SEMI JOIN dead USING (dialect, namespace, queue, evidence, db, chain)
+            WHERE run_ms IS NOT NULL
+            GROUP BY ALL
+        ),
+        told AS (
+            SELECT *, coalesce(json_type(job.opts) = 'OBJECT', FALSE) AS readable,
+                try_cast(json_extract_string(job.opts, '$.repeat.limit') AS DOUBLE) AS run_limit,
+                try_cast(json_extract_string(job.opts, '$.repeat.count') AS DOUBLE) AS run
+            FROM newest
+        ),
+        judged AS (
+            SELECT d.*,
+                coalesce(n.run >= n.run_limit, FALSE) AS ended,
+                d.limit_in_jobs AND CASE
+                    WHEN n.readable THEN n.run_limit IS NOT NULL AND n.job.job_id <> d.job_id
+                    ELSE d.state IS DISTINCT FROM 'unknown' AND d.state IS DISTINCT FROM 'stuck'
+                        AND epoch_ms(d.next_at) < d.as_of_ms + 1000
+                END AS may_have_ended,
+                d.two_steps AND d.busy AS may_move_on
+            FROM dead AS d
+            LEFT JOIN told AS n USING (dialect, namespace, queue, evidence, db, chain)
         )
         SELECT dialect, namespace, queue, job_id, key, evidence, db, schedule_id, spec, next_at, state,
             CASE WHEN every_ms > 0 THEN greatest(0, (as_of_ms - epoch_ms(next_at)) // every_ms + 1) END AS missed,
-            CASE WHEN two_steps AND busy THEN 'warning' ELSE 'error' END AS severity,
-            CASE WHEN two_steps AND busy THEN 'possible' ELSE 'certain' END AS certainty,
+            CASE WHEN may_move_on OR may_have_ended THEN 'warning' ELSE 'error' END AS severity,
+            CASE WHEN may_move_on OR may_have_ended THEN 'possible' ELSE 'certain' END AS certainty,
             schedule_id AS _same,
             CASE
                 WHEN state IS NULL THEN 'its job for '
@@ -105,7 +146,10 @@ class ScheduleWithoutNextJob(Check):
             CASE WHEN every_ms > 0 AND as_of_ms >= epoch_ms(next_at)
                 THEN '; ' || count_text((as_of_ms - epoch_ms(next_at)) // every_ms + 1, 'run') || ' missed'
                 ELSE '' END AS _missed,
+            CASE WHEN may_have_ended THEN '; or it reached a limit of runs, which only its jobs would tell'
+                ELSE '' END AS _or,
             strftime(next_at, '%Y-%m-%d %H:%M:%S') AS _when
-        FROM dead
+        FROM judged
+        WHERE NOT ended
     """
-    message = "Schedule {schedule_id} of queue {queue} has stopped: {_lead}{_when} UTC{_tail}{_missed}"
+    message = "Schedule {schedule_id} of queue {queue} has stopped: {_lead}{_when} UTC{_tail}{_missed}{_or}"
