@@ -44,6 +44,30 @@ def test_repeatable_jobs_whose_names_hold_colons_find_their_job(rdb: Any, releas
     }
 
 
+@pytest.mark.parametrize("release", ["bull3", "bull4", "v4"])
+def test_a_schedule_whose_job_is_gone_still_names_the_id_that_its_library_gave(
+    rdb: Any, fixture: Any, release: str
+) -> None:
+    """Bull digests the same member to another id than BullMQ: without any job the queue's own library decides."""
+    evidence = fixture(f"{release}-every-structure")
+    given = {}
+    for queue in evidence.library["queues"].values():
+        for repeatable in queue.get("repeatables") or []:
+            ids = [job_id for job_id, job in queue["jobs"].items() if job_id.endswith(f":{repeatable['next']}")]
+            if len(ids) == 1:
+                given[repeatable["key"]] = (float(repeatable["next"]), ids[0])
+    assert len(given) >= 3
+    rdb.db(0)
+    if release == "v4":
+        rdb.queue(b"bull:q")
+    rdb.put(b"bull:q:id", b"9")
+    rdb.put(b"bull:q:wait", [b"1"])
+    rdb.job(b"bull:q:1", opts=b'{"attempts":1,"delay":0,"timestamp":1699999990000}')
+    rdb.put(b"bull:q:repeat", {member.encode(): at for member, (at, _) in given.items()})
+    rows = rdb.read().rows("schedules")
+    assert {s["schedule_id"]: s["job_id"] for s in rows} == {member: job_id for member, (_, job_id) in given.items()}
+
+
 def test_a_parents_own_stream_makes_no_queue_of_it(fixture: Any) -> None:
     """Up to 1.24 the release of a parent is told in `<parent>:events`: an event of that job, which stays a job."""
     evidence = fixture("v1.23-every-structure")

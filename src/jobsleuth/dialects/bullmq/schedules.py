@@ -35,12 +35,13 @@ _DIVISIONS = 16
 """Colons tried for the one between name and id."""
 
 
-def schedules(reading: Reading, definitions: Rows) -> Pieces:
+def schedules(reading: Reading, definitions: Rows, bull: npt.NDArray[np.bool_]) -> Pieces:
     """Rows of `schedules`, and the relation of each member of `repeat` to its current job.
 
     Args:
         reading: the evidence.
         definitions: rows of the hashes that define schedules, ascending.
+        bull: of each queue, whether it is Bull's.
     """
     seen: list[Rows] = []
     heads = [(db, base + _HEAD) for db, base in reading.prefixes]
@@ -52,7 +53,7 @@ def schedules(reading: Reading, definitions: Rows) -> Pieces:
         found = reading.keyspace.lookup(heads, queue, chunked(batch.column("member")))
         found = np.where(np.isin(found, definitions), found, -1)
         seen.append(found)
-        yield from _members(reading, batch, row, queue, found)
+        yield from _members(reading, batch, row, queue, found, bull)
     alone = np.setdiff1d(definitions, np.concatenate(seen)) if seen else definitions
     for batch in reading.keyspace.records(alone, ()):
         row = numbers(batch.column("row"), np.int64)
@@ -75,12 +76,14 @@ def schedules(reading: Reading, definitions: Rows) -> Pieces:
         )
 
 
-def _members(reading: Reading, batch: pa.RecordBatch, row: Rows, queue: Queues, found: Rows) -> Pieces:
+def _members(
+    reading: Reading, batch: pa.RecordBatch, row: Rows, queue: Queues, found: Rows, bull: npt.NDArray[np.bool_]
+) -> Pieces:
     member = batch.column("member")
     at, known = moments(numbers(batch.column("score"), np.float64))
     schedule_id, exact_schedule = reading.text(member)
     details = _details(reading, found)
-    current = _current_jobs(reading, queue, member, at, known, found)
+    current = _current_jobs(reading, queue, member, at, known, found, bull)
     job_id, exact = reading.text(current)
     base = pa.array([q.base + b":" + _HEAD for q in reading.claims.queues], pa.binary()).take(pa.array(queue))
     key, _ = reading.text(pc.binary_join_element_wise(base, member, b""))
@@ -157,6 +160,7 @@ def _current_jobs(
     at: npt.NDArray[np.int64],
     known: npt.NDArray[np.bool_],
     found: Rows,
+    bull: npt.NDArray[np.bool_],
 ) -> pa.Array:
     """Id of each schedule's current job: ``repeat:<member>:<score>``, or the digest of older releases.
 
@@ -170,7 +174,7 @@ def _current_jobs(
         return plain
     ids = plain.to_pylist()
     keys = member.take(pa.array(legacy)).to_pylist()
-    candidates = [_old_ids(key, int(at[i])) for i, key in zip(legacy.tolist(), keys, strict=True)]
+    candidates = [_old_ids(key, int(at[i]), bool(bull[queue[i]])) for i, key in zip(legacy.tolist(), keys, strict=True)]
     open_ = reading.jobs(queue, plain)[legacy] < 0
     for i, olds in zip(legacy.tolist(), candidates, strict=True):
         if olds:
@@ -191,7 +195,7 @@ def _current_jobs(
     return pa.array(ids, pa.binary())
 
 
-def _old_ids(member: bytes, millis: int) -> list[bytes]:
+def _old_ids(member: bytes, millis: int, bull: bool) -> list[bytes]:
     """Job ids that releases without definitions would give, likeliest first; none for a member of another shape."""
     digest, tail = _md5(member), str(millis).encode()
     modern, early = [], []
@@ -200,9 +204,9 @@ def _old_ids(member: bytes, millis: int) -> list[bytes]:
         colons = [m.start() for m in re.finditer(b":", who)][-_DIVISIONS:]
         # An id with colons is rarer than a name with colons.
         for name, own_id in ((who[:at], who[at + 1 :]) for at in reversed(colons)):
-            modern.append(b"repeat:%s:%s" % (_md5(name + own_id + digest), tail))
             # Bull digests the id with its colon.
-            modern.append(b"repeat:%s:%s" % (_md5(name + own_id + b":" + digest), tail))
+            ends = (b":", b"") if bull else (b"", b":")
+            modern += [b"repeat:%s:%s" % (_md5(name + own_id + end + digest), tail) for end in ends]
             if not own_id:
                 # 1.0.0 to 1.14.4
                 early.append(b"repeat:%s:%s:%s" % (name, digest, tail))

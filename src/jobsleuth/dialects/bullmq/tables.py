@@ -36,7 +36,7 @@ def tables(keyspace: Keyspace, claims: Claims, options: Options) -> Iterator[tup
     jobs = Jobs(reading, memberships, tally, settings.bull)
     yield from jobs.tables()
     yield from parked(reading)
-    yield from schedules(reading, jobs.schedulers)
+    yield from schedules(reading, jobs.schedulers, settings.bull)
     yield from locks(reading, tally)
     yield from relay_nodes(reading)
     yield from events(reading, tally)
