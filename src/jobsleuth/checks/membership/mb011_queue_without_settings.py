@@ -9,13 +9,15 @@ class QueueWithoutSettings(Check):
     """A queue has jobs, but its settings are gone.
 
     What it finds
-    A queue of BullMQ 5 or later with jobs and without the hash `meta`.
+    A queue with jobs and without the hash `meta`, of which something else shows that it is BullMQ 5 or later (the key
+    `marker`, fields of jobs): the release itself stands in `meta`.
 
     Why it matters
     A pause, a global concurrency or rate limit that was set is no longer in force; the event stream has no cap.
 
     How it comes about
-    The key was deleted or evicted; an obliterate that was interrupted.
+    The key was deleted or evicted. `Queue.obliterate()` takes it, and leaves parents that wait for children: it does
+    not look into `waiting-children`.
 
     What to do next
     Set pause and limits again if you use them.
@@ -24,7 +26,7 @@ class QueueWithoutSettings(Check):
     It is information. Up to 4.15.0 queues that only flows feed have none.
 
     References
-    BullMQ 4.15.1 changelog.
+    BullMQ 4.15.1 changelog; BullMQ 6.7.0, `obliterate-2.lua`.
     """
 
     id = "MB011"
