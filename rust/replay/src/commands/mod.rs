@@ -262,4 +262,13 @@ mod tests {
             assert_eq!((&ids[..], &waiting[..]), (kept, pending), "{words:?}");
         }
     }
+
+    /// Entries of producers that name themselves (Redis 8.6) are entries like any other.
+    #[test]
+    fn entries_of_producers_are_kept() {
+        let mut space = Space::default();
+        run(&mut space, &["XADD", "x", "IDMP", "press", "order-7", "MAXLEN", "=", "9", "1-0", "f", "v"]).unwrap();
+        run(&mut space, &["XADD", "x", "NOMKSTREAM", "IDMPAUTO", "press", "2-0", "f", "v"]).unwrap();
+        assert_eq!(space.stream(0, b"x").unwrap().unwrap().entries.len(), 2);
+    }
 }

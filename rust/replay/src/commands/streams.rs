@@ -95,7 +95,9 @@ fn wish(c: &Call<'_>, mut i: usize) -> Result<Wish, Refused> {
                     Cut::Before(id(bound, 0)?)
                 });
             }
-            b"LIMIT" => i += 1,
+            // Redis 8.6: by whom, and as what, so that nothing is added twice. What was not added is not in the file.
+            b"LIMIT" | b"IDMPAUTO" => i += 1,
+            b"IDMP" => i += 2,
             _ => match Rule::of(&word) {
                 Some(rule) => wish.rule = rule,
                 None => break,
