@@ -18,7 +18,8 @@ class RecordInNoStructure(Check):
 
     How it comes about
     BullMQ up to 5.x: pausing twice with ids in `wait` between, ids `0` or `0:…` swallowed as markers, a script that
-    failed half-way; Bull: a limiter with bounceBack, retries while paused; any: a list entry removed by hand.
+    failed half-way; up to 1.46 `drain(true)`, which leaves the records of delayed jobs. Bull: a limiter with
+    bounceBack, retries while paused. Any: a list entry removed by hand.
     Asynq: `archived` and `completed` records stay when their zset is trimmed (all releases before 0.25, the Inspector
     still); `active` ones when the lease was gone at the finish: the handler ended, its outcome is lost.
 

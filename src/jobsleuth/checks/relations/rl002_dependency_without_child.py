@@ -17,8 +17,9 @@ class DependencyWithoutChild(Check):
     in the flow waits too.
 
     How it comes about
-    The child was deleted by hand, by eviction, or removed on failure by a release or edition that does not tell the
-    parent; a partial restore.
+    The child was deleted by hand or by eviction; a partial restore. Or it failed and was removed by a release that does
+    not tell the parent: up to 1.63 when `removeOnFail` with a number trims failed jobs, up to 3.2 with
+    `removeOnFail: true`, up to 1.67 at least when the queue is drained.
 
     What to do next
     Decide whether the child's work was done. Then take the child's key out of the set (`SREM`) and, if it was the last

@@ -23,7 +23,7 @@ class EndedSchedule(Check):
     Nothing, or remove the schedule to tidy up (`removeJobScheduler`).
 
     False alarms
-    It is information.
+    It is information. A limit that stands in the jobs alone, as that of repeatables does, is not looked for here.
 
     References
     taskforcesh/bullmq#2444.

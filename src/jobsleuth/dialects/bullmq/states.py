@@ -36,7 +36,7 @@ BULLMQ_ORDER: Order = (
 """(structure, answer) in the order of getState-8.lua and getStateV2-8.lua of 4.0.0 to 6.7.0: first match wins.
 
 Earlier releases ask in the same order and know no `prioritized` (before 4.0.0) nor `waiting-children` (before 1.17.0),
-structures that do not exist in their data.
+structures that do not exist in their data; but 1.16 has `waiting-children` and answers `unknown` for its members.
 """
 
 BULL_ORDER: Order = (
