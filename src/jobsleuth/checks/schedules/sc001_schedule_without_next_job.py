@@ -14,7 +14,9 @@ class ScheduleWithoutNextJob(Check):
 
     Why it matters
     A schedule lives through its one next job: the worker that takes it makes the following one. With that job gone
-    nothing runs any more, and nothing reports it. `details.missed` counts the runs that are missing by now, where the
+    nothing runs any more, and nothing reports it. Where a run before is left, and its worker has a name, `held_by`
+    names both: workers have names since BullMQ 5.3, where the application gives them one, and runs that
+    `removeOnComplete` took away name nobody. `details.missed` counts the runs that are missing by now, where the
     interval is known.
 
     How it comes about
@@ -49,7 +51,7 @@ class ScheduleWithoutNextJob(Check):
     needs_time = True
     parameters = {"chain_slack_ms": 30_000}
     needs = {
-        "jobs": (*JOB_PLACE, "state", "has_record", "finished_at", "rest"),
+        "jobs": (*JOB_PLACE, "state", "has_record", "finished_at", "worker_name", "rest"),
         "queues": (*QUEUE_PLACE, "layout", "library_version", "last_activity_at"),
         "schedules": (*JOB_PLACE, "schedule_id", "spec", "next_at", "details", "has_record", "key"),
         "evidence": ("evidence", "as_of_ms"),
@@ -102,9 +104,10 @@ class ScheduleWithoutNextJob(Check):
         ),
         newest AS (
             SELECT dialect, namespace, queue, evidence, db, chain,
-                max_by({'job_id': job_id, 'opts': opts}, run_ms) AS job
+                max_by({'job_id': job_id, 'opts': opts, 'worker': worker_name}, run_ms) AS job, max(run_ms) AS run_ms
             FROM (
-                SELECT dialect, namespace, queue, evidence, db, job_id, regexp_replace(job_id, ':[^:]*$', '') AS chain,
+                SELECT dialect, namespace, queue, evidence, db, job_id, worker_name,
+                    regexp_replace(job_id, ':[^:]*$', '') AS chain,
                     try_cast(regexp_extract(job_id, ':(\\d+)$', 1) AS BIGINT) AS run_ms,
                     TRY(json(decode(map_extract(rest, 'opts')[1]))) AS opts
                 FROM jobs
@@ -128,7 +131,12 @@ class ScheduleWithoutNextJob(Check):
                     ELSE d.state IS DISTINCT FROM 'unknown' AND d.state IS DISTINCT FROM 'stuck'
                         AND epoch_ms(d.next_at) < d.as_of_ms + 1000
                 END AS may_have_ended,
-                d.two_steps AND d.busy AS may_move_on
+                d.two_steps AND d.busy AS may_move_on,
+                -- Whoever took a run had to make the next one, or made the one that is gone.
+                CASE WHEN d.state IS NULL
+                    AND n.run_ms < try_cast(regexp_extract(d.job_id, ':(\\d+)$', 1) AS BIGINT)
+                    THEN 'worker ' || n.job.worker || ' took the newest run that is left, ' || n.job.job_id
+                END AS held_by
             FROM dead AS d
             LEFT JOIN told AS n USING (dialect, namespace, queue, evidence, db, chain)
         )
@@ -136,7 +144,7 @@ class ScheduleWithoutNextJob(Check):
             CASE WHEN every_ms > 0 THEN greatest(0, (as_of_ms - epoch_ms(next_at)) // every_ms + 1) END AS missed,
             CASE WHEN may_move_on OR may_have_ended THEN 'warning' ELSE 'error' END AS severity,
             CASE WHEN may_move_on OR may_have_ended THEN 'possible' ELSE 'certain' END AS certainty,
-            schedule_id AS _same,
+            schedule_id AS _same, held_by, CASE WHEN held_by IS NOT NULL THEN 'observed' END AS held_by_basis,
             CASE
                 WHEN state IS NULL THEN 'its job for '
                 WHEN state IN ('unknown', 'stuck') THEN 'in no structure is its job for '
