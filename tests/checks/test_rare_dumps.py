@@ -29,3 +29,7 @@ def test_it_is_told_and_nothing_beside_it(folder: Path, tmp_path: Path) -> None:
     assert sorted((f["check_id"], f["severity"], f["queue"] or "", f["job_id"] or "") for f in found) == sorted(
         (f["check"], f["severity"], f.get("queue", ""), f.get("job", "")) for f in facts["finding"]
     )
+    holders = {(f["check_id"], f["job_id"]): f["held_by"] for f in found}
+    for wanted in facts["finding"]:
+        if "held_by" in wanted:
+            assert holders[wanted["check"], wanted["job"]] == wanted["held_by"]
