@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -220,3 +222,18 @@ def test_json_holds_the_same_facts() -> None:
     assert [line["line"] for line in facts["logs"]] == ["rendering", "sent <b>ok</b>"]
     assert facts["log_lines"] == 2
     assert facts["queue"]["library_version"] == "bullmq:6.7.0"
+
+
+def test_what_next_of_a_job_whose_worker_was_killed() -> None:
+    """It may not run again unseen, since the library says when it was started; LV002 tells what to do."""
+    answers = json.loads((FIXTURES / "v5-crash-locks-expired" / "expect" / "library.json").read_text())
+    started = answers["queues"]["bull:press"]["jobs"]["held-1"]["processedOn"]
+    case = _case("v5-crash-locks-expired")
+    (ref,) = find_jobs(case, "held-1", "press")
+    text = ["".join(span for span, _ in line) for line in picture_lines(picture(case, ref))]
+    told = text[text.index("What next") + 1 :]
+    when = datetime.fromtimestamp(started // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    assert told[0] == f"  run again: may do its work twice: it was started at {when} UTC"
+    assert told[-1] == "  what to do: jobsleuth explain LV002"
+    (ref,) = find_jobs(case, "1", "press")
+    assert all("What next" not in "".join(span for span, _ in line) for line in picture_lines(picture(case, ref)))

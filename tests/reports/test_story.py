@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from jobsleuth.reports import JobRef, Picture, story
+from jobsleuth.reports import JobRef, Picture, picture_lines, story
 
 NOW = 1_772_417_647_000  # 2026-03-02 02:14:07 UTC
 MINUTE = 60_000
@@ -158,3 +159,26 @@ def test_schedule_that_names_its_job() -> None:
         "Added 2026-03-02 02:04:07 by schedule poll::::60000;"
     )
     assert " by schedule" not in told({"state": "waiting"}, schedules=[{**row, "job_id": "1"}])
+
+
+def test_what_next_is_told_of_what_findings_say() -> None:
+    """The verdict on running it again with its evidence once, each remedy with its time, each check with the command
+    that explains it; a check without a page is somebody's own. A job that no finding speaks of has no such part."""
+    common = {"severity": "error", "certainty": "certain", "message": "m"}
+    ran = {"retry": "unsafe", "retry_why": "it was started 2 times"}
+    found = [
+        {**common, **ran, "check_id": "LV002", "heals": "no: nobody looks", "heals_basis": "derived", "help_url": "x"},
+        {**common, **ran, "check_id": "XX001", "heals": "soon", "heals_at": NOW, "heals_basis": "inferred"},
+    ]
+    ref = JobRef(0, 0, "bullmq", "bull", "emails", "48211")
+    whole = Picture(ref=ref, as_of_ms=NOW, job={**RECORD, "state": "active"}, findings=found)
+    text = ["".join(span for span, _ in line) for line in picture_lines(whole)]
+    assert text[text.index("What next") + 1 :] == [
+        "  run again: may do its work twice: it was started 2 times",
+        "  heals by itself: no: nobody looks (derived)",
+        "  heals by itself: soon, by 2026-03-02 02:14:07 UTC (inferred)",
+        "  what to do: jobsleuth explain LV002",
+        "  what to do: jobsleuth explain XX001 --checks FILE",
+    ]
+    alone = [line for line in picture_lines(replace(whole, findings=[])) if line]
+    assert "What next" not in ["".join(span for span, _ in line) for line in alone]

@@ -40,7 +40,7 @@ def command(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Tell one job's story: record, where its id is, lock and holder, kin, schedule, events, findings.
+    """Tell one job's story: record, where its id is, lock and holder, kin, schedule, events, findings, what next.
 
     Of payload, result and the like it shows the first 200 bytes; --show-payload 0 shows size and digest instead.
     """

@@ -208,7 +208,8 @@ def pictures(case: Case, refs: Sequence[JobRef], *, payloads: bool = True) -> li
         f" qualify row_number() over (partition by a.nth order by position desc) <= {LOG_LINES} order by position"
     )
     findings = asked.rows(
-        "select {a}, check_id, severity, certainty, message from findings t join asked a using ({it})"
+        "select {a}, check_id, severity, certainty, message, retry, retry_why, heals, heals_at, heals_basis, help_url"
+        " from findings t join asked a using ({it})"
         " where t.job_id_bytes is not distinct from a.job_id_bytes order by all"
     )
     alike = asked.rows("select {a}, count(*) as n from jobs t join asked a using ({it}) group by 1")

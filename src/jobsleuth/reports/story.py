@@ -14,6 +14,7 @@ from jobsleuth.safetext import from_bytes, terminal
 
 __all__ = ["picture_lines", "sections", "story"]
 
+_AGAIN = {"unsafe": "may do its work twice", "safe": "safe", "unknown": "not known whether that is safe"}
 _AWAITED = ("delayed", "scheduled", "retry")
 _EVENTS = 50
 _LOG = 50
@@ -93,11 +94,25 @@ def sections(picture: Picture, shown: int | None = PAYLOAD_SHOWN) -> Iterator[tu
             (f"{f['severity']} {f['check_id']} ({f['certainty']}): {f['message']}" for f in picture.findings),
             False,
         ),
+        ("What next", _next(picture), False),
     )
     for heading, rows, always in found:
         lines = [terminal(row) for row in rows]
         if lines or (always and ":" in heading):
             yield heading, lines
+
+
+def _next(picture: Picture) -> Iterator[str]:
+    """Whether it may run again and on what that rests, what repairs it, and where it stands what to do."""
+    told = picture.findings
+    for verdict, why in dict.fromkeys((f.get("retry"), f.get("retry_why")) for f in told if f.get("retry")):
+        yield f"run again: {_AGAIN.get(str(verdict), verdict)}{f': {why}' if why else ''}"
+    remedies = ((f.get("heals"), f.get("heals_at"), f.get("heals_basis")) for f in told if f.get("heals"))
+    for heals, at, basis in dict.fromkeys(remedies):
+        by = f", by {moment(at)} UTC" if at is not None else ""
+        yield f"heals by itself: {heals}{by} ({basis or 'derived'})"
+    for check_id, own in dict.fromkeys((f["check_id"], f.get("help_url") is None) for f in told):
+        yield f"what to do: jobsleuth explain {check_id}{' --checks FILE' if own else ''}"
 
 
 def _record(picture: Picture, shown: int | None) -> Iterator[str]:
