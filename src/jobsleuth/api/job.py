@@ -23,18 +23,16 @@ _PLACES = (
 _KIN = ("namespace", "queue", "job_id", "job_id_bytes", "via", "state", "has_record")
 _EVENTS = ("at", "event", "stream_id", "fields")
 _FINDINGS = (
-    *(
-        "check_id",
-        "severity",
-        "certainty",
-        "message",
-        "retry",
-        "retry_why",
-        "heals",
-        "heals_at",
-        "heals_basis",
-        "help_url",
-    ),
+    "check_id",
+    "severity",
+    "certainty",
+    "message",
+    "retry",
+    "retry_why",
+    "heals",
+    "heals_at",
+    "heals_basis",
+    "help_url",
 )
 
 
