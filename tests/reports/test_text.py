@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobsleuth.case import Case
-from jobsleuth.reports import Document, document, lines, queue_lines
+from jobsleuth.reports import Document, document, lines, queue_lines, render
 from jobsleuth.reports.text import cells, flow, plain
 from jobsleuth.reports.words import oddity
 from tests.reports.conftest import build, queue, rows
@@ -140,6 +140,13 @@ def test_checks_that_one_thing_keeps_from_running_are_one_sentence(small_case: C
     ]
     everything = " ".join(plain(line) for line in lines(report, everything=True))
     assert all(f"LV{n:03}" in everything for n in range(36))
+    # GitHub shows ten notices of a run: 36 of one reason would hide the other.
+    notices = [line for line in "".join(render(report, "github")).splitlines() if line.startswith("::notice")]
+    assert len(notices) == 2
+    assert notices[0].startswith("::notice title=LV000%2C LV001%2C ") and "and 24 more checks could not" in notices[0]
+    assert notices[1] == "::notice title=ZZ001 could not run::no such column"
+    summary = "".join(render(report, "markdown"))
+    assert "LV034, LV035: no time\n- ZZ001: no such column\n" in summary
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from jobsleuth.reports.causes import Cause
 from jobsleuth.reports.document import Document
-from jobsleuth.reports.verdict import unable, verdict
+from jobsleuth.reports.verdict import silences, verdict
 from jobsleuth.safetext import terminal
 
+_NAMED = 12
+"""Checks that a title names."""
 _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
@@ -22,9 +24,8 @@ def render(document: Document) -> Iterator[str]:
             else (f"{checks} {cause.title} ({cause.count:,}, {cause.sureness})")
         )
         yield f"::{_COMMANDS[cause.severity]} title={_property(terminal(title))}::{_data(_message(cause))}\n"
-    for silent in unable(document):
-        reason = silent.reason or "no reason given"
-        yield f"::notice title={_property(f'{silent.id} could not run')}::{_data(terminal(reason))}\n"
+    for checks, reason in silences(document, _NAMED):
+        yield f"::notice title={_property(f'{checks} could not run')}::{_data(terminal(reason))}\n"
     yield f"jobsleuth - {verdict(document)}\n"
 
 

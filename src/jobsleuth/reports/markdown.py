@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from jobsleuth.reports.causes import Cause
 from jobsleuth.reports.document import Document
-from jobsleuth.reports.verdict import coverage, explained, unable, verdict
+from jobsleuth.reports.verdict import coverage, explained, silences, verdict
 from jobsleuth.reports.words import moment, number, size
 from jobsleuth.safetext import markdown
 
@@ -42,11 +42,11 @@ def render(document: Document) -> Iterator[str]:
             yield f"| {markdown(queue.place, 60)} | {states} | {sum(queue.findings.values()):,} |\n"
         if len(document.queues) > _QUEUES:
             yield f"\n{number(len(document.queues) - _QUEUES, 'more queue')} not shown.\n"
-    silent = unable(document)
+    silent = list(silences(document))
     if silent:
         yield "\n<details><summary>Checks that could not run</summary>\n\n"
-        for check in silent:
-            yield f"- {check.id}: {markdown(check.reason or 'no reason given')}\n"
+        for checks, reason in silent:
+            yield f"- {checks}: {markdown(reason)}\n"
         yield "\n</details>\n"
     yield "\n**What this can't tell:** " + "; ".join(markdown(limit) for limit in document.limits) + ".\n"
 

@@ -14,7 +14,7 @@ from jobsleuth.case import DEPTH
 from jobsleuth.reports.causes import Cause
 from jobsleuth.reports.commands import case_word, job_command
 from jobsleuth.reports.document import Document, EvidenceFact, QueueFact
-from jobsleuth.reports.verdict import coverage, explained, unable, verdict
+from jobsleuth.reports.verdict import coverage, explained, silences, verdict
 from jobsleuth.reports.words import age, moment, number, oddity, series, size
 from jobsleuth.safetext import terminal
 
@@ -61,8 +61,8 @@ def lines(document: Document, *, width: int = WIDTH, everything: bool = False) -
     if document.queues:
         tail += [(), *queue_lines(document, width, None if everything else _QUEUES)]
     tail.append(())
-    for silent in _unable(document, everything):
-        tail += flow(((silent, "dim"),), width)
+    for checks, reason in silences(document, None if everything else _PARTS):
+        tail += flow(((f"{checks} could not run: {reason}", "dim"),), width)
     tail += _limits(document, width, everything=everything)
     yield from head
     yield from _causes(document, width, None if everything else _SCREEN - len(head) - len(tail))
@@ -70,17 +70,6 @@ def lines(document: Document, *, width: int = WIDTH, everything: bool = False) -
         yield ()
         yield from _findings(document, width)
     yield from tail
-
-
-def _unable(document: Document, everything: bool) -> Iterator[str]:
-    """A sentence per reason: where the evidence has no time it is that of dozens of checks."""
-    reasons: dict[str, list[str]] = {}
-    for check in unable(document):
-        reasons.setdefault(check.reason or "no reason given", []).append(check.id)
-    for reason, ids in reasons.items():
-        shown = ids if everything else ids[:_PARTS]
-        left = f" and {len(ids) - len(shown):,} more checks" if len(shown) < len(ids) else ""
-        yield f"{', '.join(shown)}{left} could not run: {reason}"
 
 
 def _evidence(fact: EvidenceFact, width: int, *, numbered: bool) -> Iterator[Line]:

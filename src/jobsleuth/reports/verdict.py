@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from jobsleuth.reports.document import CheckFact, Document
 from jobsleuth.reports.findings import SEVERITIES
 from jobsleuth.reports.words import number, series
@@ -48,3 +50,19 @@ def coverage(document: Document) -> str:
 def unable(document: Document) -> list[CheckFact]:
     """Checks that could not run: their silence is not a clean bill."""
     return [c for c in document.checks if c.status == "could_not_run"]
+
+
+def silences(document: Document, most: int | None = None) -> Iterator[tuple[str, str]]:
+    """Which checks could not run, and why: once a reason, since where the evidence has no time it is that of dozens.
+
+    Args:
+        document: of which report.
+        most: so many ids of each; None: all.
+    """
+    reasons: dict[str, list[str]] = {}
+    for check in unable(document):
+        reasons.setdefault(check.reason or "no reason given", []).append(check.id)
+    for reason, ids in reasons.items():
+        shown = ids if most is None else ids[:most]
+        left = f" and {number(len(ids) - len(shown), 'more check')}" if len(shown) < len(ids) else ""
+        yield f"{', '.join(shown)}{left}", reason
