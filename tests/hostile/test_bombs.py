@@ -115,3 +115,24 @@ def test_a_limit_refuses_it(bomb: Path, tmp_path: Path) -> None:
         assert refused.value.offset is not None
         assert refused.value.offset < 40
         assert '"bomb"' in str(refused.value)
+
+
+def test_names_that_unfold_to_more_than_the_file_can_account_for(tmp_path: Path) -> None:
+    """Names are kept of all keys: a hundred of a megabyte in 400 KB are refused at the first that passes four times
+    the file and 64 MiB; a salvage keeps those before it."""
+    size = 1_000_000
+    packed = [lzf_of_runs(b"k%03d" % n, b"xy", (size - 8) // 2, b"end.") for n in range(100)]
+    entries = [b"\x00\xc3" + length(len(p)) + length(size) + p + b"\x01v" for p in packed]
+    body = b"REDIS0011\xfe\x00" + b"".join(entries) + b"\xff"
+    path = tmp_path / "names.rdb"
+    path.write_bytes(body + crc64(body).to_bytes(8, "little"))
+    room = 4 * path.stat().st_size + (64 << 20)
+    fits = room // size
+    assert 60 < fits < 80
+    with pytest.raises(EvidenceError) as refused:
+        RdbKeyspace.open(path)
+    assert refused.value.offset == 11 + sum(map(len, entries[:fits]))
+    assert f"names of keys of {(fits + 1) * size} bytes, at most {room} are allowed" in str(refused.value)
+    kept = RdbKeyspace.open(path, salvage=True)
+    assert kept.keys.num_rows == fits and kept.facts.fault is not None and kept.facts.fault["kind"] == "limit"
+    assert kept.keys.column("key")[5].as_py() == b"k005" + b"xy" * ((size - 8) // 2) + b"end."

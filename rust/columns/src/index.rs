@@ -15,6 +15,11 @@ use crate::table::{KeyTable, KeyTableBuilder, NewKey};
 /// Bytes between two reports of progress.
 const STEP: u64 = 8 << 20;
 
+/// Names may unfold to so many times the bytes of the file, and so much more: a name compressed well is a rare thing, and
+/// all names are kept in memory.
+const NAMES_PER_BYTE: u64 = 4;
+const NAMES_AT_LEAST: u64 = 64 << 20;
+
 /// Databases above this cannot be made with a server's own configuration.
 const ODD_DB: u64 = 1 << 31;
 
@@ -45,6 +50,8 @@ pub fn index(
         run: Run::default(),
         slots: Slots::default(),
         checksum: None,
+        names: 0,
+        names_cap: bytes.saturating_mul(NAMES_PER_BYTE).saturating_add(NAMES_AT_LEAST),
     };
     let mut next_report = STEP;
     let outcome = loop {
@@ -54,7 +61,10 @@ pub fn index(
             progress(at, bytes).map_err(formats::Error::from)?;
         }
         match walker.next() {
-            Ok(Some(Item::Key(entry))) => pass.key(&entry)?,
+            Ok(Some(Item::Key(entry))) => match pass.room_for(&entry) {
+                Ok(()) => pass.key(&entry)?,
+                Err(error) => break Err(error),
+            },
             Ok(Some(item)) => pass.item(at, &item),
             Ok(None) => break Ok(()),
             Err(error) => break Err(error),
@@ -107,9 +117,21 @@ struct Pass {
     run: Run,
     slots: Slots,
     checksum: Option<Checksum>,
+    /// Bytes of all names so far, and at most.
+    names: u64,
+    names_cap: u64,
 }
 
 impl Pass {
+    fn room_for(&mut self, entry: &KeyEntry<'_>) -> formats::Result<()> {
+        self.names = self.names.saturating_add(entry.key.len() as u64);
+        if self.names <= self.names_cap {
+            return Ok(());
+        }
+        let kind = ErrorKind::Limit { what: "names of keys", asked: self.names, cap: self.names_cap };
+        Err(formats::Error::new(entry.entry_offset, kind))
+    }
+
     fn key(&mut self, entry: &KeyEntry<'_>) -> Result<()> {
         let summary = &mut self.summary;
         let expires = entry.expire_at_ms.is_some();

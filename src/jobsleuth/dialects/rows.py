@@ -66,10 +66,21 @@ def times(ms: npt.NDArray[Any]) -> pa.Array:
     return pa.array(np.where(known, ms, 0).astype(np.int64), mask=~known).cast(MS)
 
 
+def take(column: pa.ChunkedArray, rows: Rows) -> pa.ChunkedArray:
+    """Values of the rows, ascending, chunk by chunk: Arrow's own take first joins a chunked column, which copies it and
+    fails where it has more than 2 GiB."""
+    starts = np.cumsum([0, *(len(chunk) for chunk in column.chunks)])
+    ends = np.searchsorted(rows, starts)
+    pieces = zip(column.chunks, starts.tolist(), ends.tolist(), ends[1:].tolist(), strict=False)
+    return pa.chunked_array(
+        [chunk.take(pa.array(rows[low:high] - start)) for chunk, start, low, high in pieces if low < high], column.type
+    )
+
+
 def names(keyspace: Keyspace, rows: Rows) -> pa.Array:
     """Names of keys as text, in the order of `rows`."""
     unique, back = np.unique(rows, return_inverse=True)
-    stored = keyspace.keys.column("key").take(pa.array(unique))
+    stored = take(keyspace.keys.column("key"), unique)
     return single(keyspace.to_text(stored)[0]).take(pa.array(back))
 
 

@@ -17,7 +17,7 @@ from jobsleuth.dialects.described.claim import DescribedClaims, Finder, Match
 from jobsleuth.dialects.described.tables import Tables
 from jobsleuth.dialects.description import FIELD, JSON, Layout, Pattern
 from jobsleuth.dialects.layouts.units import require_units
-from jobsleuth.dialects.rows import is_type
+from jobsleuth.dialects.rows import is_type, take
 from jobsleuth.errors import UsageError
 from jobsleuth.keyspace import Keyspace
 from jobsleuth.safetext import from_bytes
@@ -226,8 +226,8 @@ def _near(keyspace: Keyspace, pattern: Pattern, type_: str, free: npt.NDArray[np
     rows = np.flatnonzero(begins)
     if not len(rows):
         return [], []
-    names = keyspace.keys.column("key").take(pa.array(rows)).combine_chunks()
-    fits = pc.match_substring_regex(names, pattern=pattern.regex).to_numpy(zero_copy_only=False)
+    names = take(keyspace.keys.column("key"), rows)
+    fits = pc.match_substring_regex(names, pattern=pattern.regex).to_numpy()
     other = fits & ~is_type(keyspace, type_)[rows]
     return rows[~fits].tolist() if pattern.head else [], rows[other].tolist()
 

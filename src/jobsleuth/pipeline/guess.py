@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from jobsleuth.dialects import Described, Options, all_dialects
 from jobsleuth.dialects.described.claim import Finder, claim
@@ -20,7 +19,7 @@ from jobsleuth.dialects.described.tables import Tables
 from jobsleuth.dialects.description import UNITS, Layout
 from jobsleuth.dialects.layouts.file import read_layouts
 from jobsleuth.dialects.layouts.units import require_units
-from jobsleuth.dialects.rows import YEAR_2000_MS, YEAR_2100_MS
+from jobsleuth.dialects.rows import YEAR_2000_MS, YEAR_2100_MS, is_type, take
 from jobsleuth.errors import UsageError
 from jobsleuth.keyspace import Keyspace, Rows
 from jobsleuth.pipeline.guess_layouts import MOST, Draft, Fit, Key, Link, drafts, fields_of
@@ -101,10 +100,9 @@ def guess(evidence: Path, described: Described, reading: ReadOptions) -> list[Gu
             free &= claims.role < 0
             if dialect.name == "lists" and described.lists is None:
                 named = claims.role >= 0  # by its name only: what it holds may tell more
-        types = np.array(keyspace.keys.column("type").cast(pa.string()).to_pylist(), object)
         found = [
-            *_Collections(keyspace, free, named, types, described).guesses(),
-            *_streams(keyspace, free & (types == "stream")),
+            *_Collections(keyspace, free, named, described).guesses(),
+            *_streams(keyspace, free & is_type(keyspace, "stream")),
         ]
         return sorted(found, key=lambda g: (-g.count, g.keys))
 
@@ -115,13 +113,11 @@ class _Collections:
         keyspace: Keyspace,
         free: npt.NDArray[np.bool_],
         named: npt.NDArray[np.bool_],
-        types: npt.NDArray[np.object_],
         described: Described,
     ) -> None:
         self._keyspace = keyspace
         self._free = free
         self._named = named
-        self._types = types
         self._described = described
         self._unseen = np.zeros(len(free), np.bool_)
         self._fit = Fit(Finder(keyspace, keyspace.live), keyspace.live & ~free & ~named, self._unseen)
@@ -174,17 +170,18 @@ class _Collections:
     def _looked(self) -> list[_Looked]:
         keyspace = self._keyspace
         elements = np.asarray(keyspace.keys.column("elements").fill_null(0).to_numpy(), np.float64)
-        possible = np.isin(self._types, ["list", "zset", "set"]) & (elements <= _LARGEST)
+        types = {name: is_type(keyspace, name) for name in ("list", "zset", "set")}
+        possible = (types["list"] | types["zset"] | types["set"]) & (elements <= _LARGEST)
         rows = self._chosen(possible)
         self._unseen[possible & (self._free | self._named)] = True
         self._unseen[rows] = False
         if not len(rows):
             return []
-        names = keyspace.keys.column("key").take(pa.array(rows)).to_pylist()
+        names = _names(keyspace, rows)
         found: dict[int, _Looked] = {}
         same: dict[tuple[bytes, str], _Looked] = {}
         for row, name in zip(rows.tolist(), names, strict=True):
-            type_ = str(self._types[row])
+            type_ = next(name for name, are in types.items() if are[row])
             found[row] = same.setdefault((name, type_), _Looked(Key([], name_of(name, type_)), []))
             found[row].key.rows.append(row)
         # Of all scores, per key: how many there are, and how many are times in a unit.
@@ -217,8 +214,9 @@ class _Collections:
         free = np.concatenate([np.flatnonzero(possible & self._free), np.flatnonzero(possible & self._named)])
         if len(free) <= _KEYS:
             return np.sort(free)
-        names = self._keyspace.keys.column("key").take(pa.array(free[:_NAMES])).to_pylist()
-        ranks = [0 if (name := name_of(stored, "")).strong else 1 if name.state else 2 for stored in names]
+        unique, back = np.unique(free[:_NAMES], return_inverse=True)
+        named = [name_of(stored, "") for stored in _names(self._keyspace, unique)]
+        ranks = np.array([0 if name.strong else 1 if name.state else 2 for name in named])[back]
         return np.sort(free[np.argsort(ranks, kind="stable")[:_KEYS]])
 
     def _link(self, looked: Sequence[_Looked]) -> None:
@@ -226,11 +224,7 @@ class _Collections:
         wanted = {part for one in looked for member in one.members for part in (member, member.partition(b":")[0])}
         wanted.discard(b"")
         found: dict[bytes, list[tuple[Link, int]]] = {}
-        rows = np.concatenate([np.flatnonzero(self._free & (self._types == type_)) for type_ in ("hash", "string")])
-        rows = rows[:_RECORDS]
-        names = self._keyspace.keys.column("key").take(pa.array(rows)).to_pylist()
-        for row, name in zip(rows.tolist(), names, strict=True):
-            type_ = str(self._types[row])
+        for type_, row, name in self._records():
             for joint in [*_JOINT.finditer(name)][-8:]:
                 head, tail = name[: joint.end()], name[joint.end() :]
                 if tail in wanted:
@@ -255,14 +249,24 @@ class _Collections:
                 if b":" in member:
                     one.key.colons.add(link)
 
+    def _records(self) -> Iterator[tuple[str, int, bytes]]:
+        """Type, row and name of hashes, then of strings, that nobody claims."""
+        left = _RECORDS
+        for type_ in ("hash", "string"):
+            rows = self._rows(type_)[:left]
+            left -= len(rows)
+            for row, name in zip(rows.tolist(), _names(self._keyspace, rows), strict=True):
+                yield type_, row, name
+
+    def _rows(self, type_: str) -> Rows:
+        return np.flatnonzero(self._free & is_type(self._keyspace, type_))
+
     def _link_fields(self, looked: Sequence[_Looked], found: dict[bytes, list[tuple[Link, int]]]) -> None:
         """Finds hashes that have members as fields, whose values are JSON: those called like a key with such members,
         and of too many the largest."""
         stems = {one.key.name.stored.rpartition(b":")[0] for one in looked}
-        rows = np.flatnonzero(self._free & (self._types == "hash"))[:_RECORDS]
-        names = dict(
-            zip(rows.tolist(), self._keyspace.keys.column("key").take(pa.array(rows)).to_pylist(), strict=True)
-        )
+        rows = self._rows("hash")[:_RECORDS]
+        names = dict(zip(rows.tolist(), _names(self._keyspace, rows), strict=True))
         count = self._keyspace.keys.column("elements").fill_null(0).to_numpy().astype(np.int64)
         near = [row for row, name in names.items() if name.rpartition(b":")[0] in stems and count[row] <= _FIELDS]
         near = sorted(near, key=lambda row: (-count[row], row))[:_HASHES]
@@ -458,6 +462,12 @@ def _streams(keyspace: Keyspace, free: npt.NDArray[np.bool_]) -> Iterator[Guess]
     rows = np.flatnonzero(free)
     if not len(rows):
         return
-    names = sorted(keyspace.keys.column("key").take(pa.array(rows)).to_pylist())
+    names = sorted(_names(keyspace, rows))
     why = ("a stream is a queue once it has a consumer group; whoever reads these does without",)
     yield Guess("streams without a consumer group", tuple(names[:3]), len(names), why, None)
+
+
+def _names(keyspace: Keyspace, rows: Rows) -> list[bytes]:
+    """Names of ascending rows."""
+    found: list[bytes] = take(keyspace.keys.column("key"), rows).to_pylist()
+    return found

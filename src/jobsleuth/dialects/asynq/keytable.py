@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from jobsleuth.dialects.rows import databases
+from jobsleuth.dialects.rows import databases, take
 from jobsleuth.keyspace import Keyspace, Rows
 
 _FEW = 256
@@ -59,14 +59,3 @@ class KeyTable:
     def type_of(self, row: int) -> str:
         """Type of one key."""
         return self._kinds[int(self._kind[row])]
-
-
-def take(column: pa.ChunkedArray, rows: Rows) -> pa.ChunkedArray:
-    """Values of the rows, ascending, chunk by chunk: Arrow's own take would first join a whole chunked column."""
-    out, start = [], 0
-    for chunk in column.chunks:
-        low, high = np.searchsorted(rows, (start, start + len(chunk)))
-        if low < high:
-            out.append(chunk.take(pa.array(rows[low:high] - start)))
-        start += len(chunk)
-    return pa.chunked_array(out, column.type)

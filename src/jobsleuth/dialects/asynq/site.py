@@ -9,9 +9,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from jobsleuth.dialects.asynq.columns import NO_TIME, Bools, Ints, coded, constant, ints
-from jobsleuth.dialects.asynq.keytable import KeyTable, take
+from jobsleuth.dialects.asynq.keytable import KeyTable
 from jobsleuth.dialects.asynq.states import STATES
 from jobsleuth.dialects.base import Options
+from jobsleuth.dialects.rows import take
 from jobsleuth.keyspace import Claims, Keyspace
 from jobsleuth.safetext import from_bytes
 

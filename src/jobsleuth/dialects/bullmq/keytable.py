@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from jobsleuth.dialects.rows import databases
+from jobsleuth.dialects.rows import databases, take
 from jobsleuth.keyspace import Keyspace, Rows
 
 SLICE_ROWS = 1 << 19
@@ -30,7 +30,6 @@ class KeyTable:
         self.db = databases(keyspace)
         self.live = keyspace.live
         self._types, self._codes = _encoded(keys.column("type"))
-        self._chunk_starts = np.cumsum([0, *(len(chunk) for chunk in self.names.chunks)])
         self.expire_at: pa.ChunkedArray = keys.column("expire_at")
         self.elements: pa.ChunkedArray = keys.column("elements")
 
@@ -47,24 +46,15 @@ class KeyTable:
         """Names of ascending rows."""
         if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
             return self.names.slice(int(rows[0]), len(rows))
-        return self._take(self.names, rows)
+        return take(self.names, rows)
 
     def expiry_of(self, rows: Rows) -> pa.ChunkedArray:
         """Expiry of ascending rows, Unix ms, null: never."""
-        return self._take(self.expire_at, rows)
+        return take(self.expire_at, rows)
 
     def elements_of(self, rows: Rows) -> npt.NDArray[np.int64]:
         """Elements of ascending rows, -1 where not known."""
-        return numbers(self._take(self.elements, rows), np.int64, null=-1)
-
-    def _take(self, values: pa.ChunkedArray, rows: Rows) -> pa.ChunkedArray:
-        # Chunk by chunk: a take over the whole column would copy it.
-        out = []
-        first = np.searchsorted(self._chunk_starts, rows, side="right") - 1
-        for chunk in np.unique(first):
-            begin, end = np.searchsorted(first, [chunk, chunk + 1])
-            out.append(values.chunk(int(chunk)).take(pa.array(rows[begin:end] - self._chunk_starts[chunk])))
-        return pa.chunked_array(out, type=values.type)
+        return numbers(take(self.elements, rows), np.int64, null=-1)
 
 
 def numbers(column: pa.ChunkedArray | pa.Array, dtype: Any, null: int = 0) -> npt.NDArray[Any]:

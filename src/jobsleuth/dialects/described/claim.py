@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from jobsleuth.dialects.description import FIELD, JSON, Layout, Pattern
-from jobsleuth.dialects.rows import is_type, single
+from jobsleuth.dialects.rows import is_type, take
 from jobsleuth.errors import UsageError
 from jobsleuth.keyspace import Claims, Keyspace, QueueRef, Rows
 from jobsleuth.safetext import from_bytes, terminal
@@ -63,23 +63,20 @@ class Finder:
     def __init__(self, keyspace: Keyspace, free: npt.NDArray[np.bool_]) -> None:
         self._keyspace = keyspace
         self._free = free
-        self._by_type: dict[str, tuple[Rows, pa.Array]] = {}
+        self._by_type: dict[str, tuple[Rows, pa.ChunkedArray]] = {}
         self.taken: npt.NDArray[np.bool_] = np.zeros(len(free), np.bool_)
         self.twice: dict[int, list[Pattern]] = {}
 
-    def fitting(self, pattern: Pattern, type_: str) -> tuple[Rows, pa.Array]:
+    def fitting(self, pattern: Pattern, type_: str) -> tuple[Rows, pa.ChunkedArray]:
         """Rows and names of all keys of the type that fit the pattern."""
         if type_ not in self._by_type:
             rows = np.flatnonzero(is_type(self._keyspace, type_) & self._free).astype(np.int64)
-            names = single(self._keyspace.keys.column("key").take(pa.array(rows))) if len(rows) else None
-            self._by_type[type_] = (rows, names)
+            self._by_type[type_] = (rows, take(self._keyspace.keys.column("key"), rows))
         rows, names = self._by_type[type_]
-        if names is None:
-            return rows, pa.array([], pa.binary())
-        near = np.flatnonzero(pc.starts_with(names, pattern=pattern.head).to_numpy(zero_copy_only=False))
-        some = names.take(pa.array(near))
-        fits = np.flatnonzero(pc.match_substring_regex(some, pattern=pattern.regex).to_numpy(zero_copy_only=False))
-        return rows[near[fits]], some.take(pa.array(fits))
+        near = np.flatnonzero(pc.starts_with(names, pattern=pattern.head).to_numpy())
+        some = take(names, near)
+        fits = np.flatnonzero(pc.match_substring_regex(some, pattern=pattern.regex).to_numpy())
+        return rows[near[fits]], take(some, fits)
 
     def find(self, pattern: Pattern, type_: str) -> Match:
         """Keys of the type that fit the pattern and that no earlier pattern took."""
@@ -88,11 +85,11 @@ class Finder:
             self.twice.setdefault(row, []).append(pattern)
         fresh = ~self.taken[hits]
         self.taken[hits] = True
-        chosen = names.take(pa.array(np.flatnonzero(fresh)))
+        chosen = take(names, np.flatnonzero(fresh))
         parts: dict[str, list[bytes]] = {name: [] for name in pattern.parts}
         if pattern.parts and len(chosen):
             found = pc.extract_regex(chosen, pattern=pattern.regex)
-            parts = {name: found.field(name).to_pylist() for name in pattern.parts}
+            parts = {name: pc.struct_field(found, name).to_pylist() for name in pattern.parts}
         return Match(hits[fresh], parts)
 
 

@@ -14,7 +14,7 @@ from jobsleuth.dialects.base import Options
 from jobsleuth.dialects.described.claim import DescribedClaims, Match
 from jobsleuth.dialects.described.records import Record, Tally, columns, digest, moment, own_id, parsed, read_json
 from jobsleuth.dialects.description import FIELD, INSIDE, JSON, NUMBERS, SINCE, STATES, Layout, Pattern
-from jobsleuth.dialects.rows import COUNTS, MS, Places, constant, names
+from jobsleuth.dialects.rows import COUNTS, MS, Places, constant, names, take
 from jobsleuth.errors import DialectError
 from jobsleuth.keyspace import Claims, Keyspace, Remark, Rows
 from jobsleuth.safetext import from_bytes, terminal
@@ -377,7 +377,7 @@ class Tables:
             queue_numbers = np.array([queue for _, queue, _ in found], np.int64)
             np.add.at(self._locked, queue_numbers, 1)
             self._claims.queue[rows] = queue_numbers
-            ends = self._keyspace.keys.column("expire_at").take(pa.array(rows)).to_pylist()
+            ends = take(self._keyspace.keys.column("expire_at"), rows).to_pylist()
             valid = [None if as_of is None else end is None or end > as_of for end in ends]
             yield (
                 "workers",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from jobsleuth.dialects.rows import take
 from jobsleuth.dialects.streams.facts import Facts
 from jobsleuth.keyspace import Claims, Keyspace, QueueRef, Rows
 
@@ -29,8 +30,8 @@ def claim(dialect: str, keyspace: Keyspace, rows: Rows) -> StreamClaims:
     streams, groups = facts.streams, facts.groups
     if not len(streams.row):
         return claims
-    name = keys.column("key").take(streams.row).to_pylist()
-    db = keys.column("db").take(streams.row).to_pylist()
+    name = take(keys.column("key"), streams.row).to_pylist()
+    db = take(keys.column("db"), streams.row).to_pylist()
     for stream, group in zip(groups.stream.tolist(), groups.name.to_pylist(), strict=True):
         claims.queues.append(QueueRef(db[stream], name[stream], group, name[stream]))
     claims.role[streams.row] = claims.role_code(ROLE)
