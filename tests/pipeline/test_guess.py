@@ -399,9 +399,11 @@ def test_jobs_that_are_fields_of_a_hash() -> None:
 
 
 def test_jobs_that_are_pickled() -> None:
-    """Neither the name of huey's list nor any JSON says that it is a queue: what Python pickles in it does."""
+    """Neither the name of huey's list nor any JSON says that it is a queue: what Python pickles in it does; scores of a
+    zset that are no times are ranks."""
     assert of_library("huey") == [
         (None, [("huey.redis.mails", "list", "waiting")]),
+        (None, [("huey.redis.urgent", "zset", "waiting")]),
         (None, [("huey.schedule.mails", "zset", "delayed")]),
     ]
 

@@ -46,8 +46,8 @@ _FIELDS = 1_000_000
 _PROBED = 5
 """Strings of a kind that are opened to see whether they are records."""
 _JOINT = re.compile(rb"[-:_./|]")
-_PICKLED = re.compile(rb"\x80[\x02-\x05].*\.", re.DOTALL)
-"""What Python pickles, protocol 2 or later."""
+_PICKLED = re.compile(rb"(?:.{8}(?=\x80[\x04\x05]\x95))?\x80[\x02-\x05].*\.", re.DOTALL)
+"""What Python pickles, protocol 2 or later; huey puts 8 bytes, the time, before what it ranks."""
 _INSIDE, _IDS, _OPAQUE = "inside", "ids", "opaque"
 
 
@@ -316,7 +316,7 @@ class _Collections:
             ):
                 one.kind = _OPAQUE
             if (key.name.type == "set" and not (word and key.name.strong)) or (
-                key.name.type == "zset" and key.unit is None and not word
+                key.name.type == "zset" and key.unit is None and not word and not (one.kind == _OPAQUE and one.pickled)
             ):
                 one.kind = None
         sure = {one.key.name.base for one in looked if one.kind is not None}

@@ -104,7 +104,8 @@ class Key:
         """What being in it means; None: nothing."""
         if self.name.state == SEEN:
             return None
-        return self.name.state or ("delayed" if self.name.type == "zset" else "waiting")
+        # Scores that are no times are ranks.
+        return self.name.state or ("delayed" if self.name.type == "zset" and self.unit is not None else "waiting")
 
 
 @dataclass(frozen=True)

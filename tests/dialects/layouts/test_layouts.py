@@ -466,3 +466,30 @@ def test_an_exception_is_no_doubt(tmp_path: Path) -> None:
         text = '[[layout]]\nname = "x"\n' + structure.format(first, "delayed") + structure.format(second, "waiting")
         test = explain_layouts(rdb.path, read_layouts(text, "l"), ReadOptions())
         assert test.ambiguous_count == doubts, first
+
+
+def test_fields_that_had_expired_are_no_jobs(tmp_path: Path) -> None:
+    """Redis 7.4 lets fields expire: one whose time was over at the snapshot is none, which is told with the number; one
+    that was still to live, or that has no time, is a job."""
+    file = tmp_path / "l.toml"
+    record = '[layout.record]\nkey = "x:{queue}:jobs"\ntype = "field"\n'
+    file.write_text(GOOD.replace("[[layout.structure]]", record + "[[layout.structure]]"), encoding="utf-8")
+    taken = 1_796_040_000_000
+    lines: list[dict[str, Any]] = [
+        {"format": "jobsleuth-keyspace", "version": 1, "atomic": True, "as_of_ms": taken},
+        {"db": 0, "key": "x:q", "type": "list", "expire_at_ms": None, "value": ["a", "b"]},
+        {
+            "db": 0,
+            "key": "x:q:jobs",
+            "type": "hash",
+            "expire_at_ms": None,
+            "value": [["a", "{}"], ["b", "{}", taken + 1000], ["c", "{}", taken - 1000]],
+        },
+        {"end": True, "keys": 2},
+    ]
+    evidence = tmp_path / "evidence.ndjson"
+    evidence.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    case = jobsleuth.analyze(evidence, tmp_path / "c", jobsleuth.AnalyzeOptions(described=load_layouts(file)))
+    assert [row["job_id"] for row in case.query("select job_id from jobs order by 1").to_pylist()] == ["a", "b"]
+    told = case.query("select message, count from warnings where kind = 'expired_fields'").to_pylist()
+    assert told == [{"message": "fields of hashes of x had expired: they are no jobs", "count": 1}]
