@@ -305,12 +305,14 @@ def test_without_scripts_the_page_still_tells(opened: Opened, small_case: Case, 
 
 
 def test_the_command_is_copied(opened: Opened, small_case: Case, tmp_path: Path) -> None:
-    """The button beside a command selects or copies it, and says so."""
+    """The button beside a command selects or copies it, and says so, also to who cannot see it."""
     page = opened(page_file(small_case, tmp_path / "page.html"), permissions=["clipboard-read", "clipboard-write"])
     button = page.locator(".card .copy").first
     button.click()
     page.wait_for_function("document.querySelector('.card .copy').textContent !== 'Copy'")
     assert button.inner_text() in ("Copied", "Selected")
+    command = page.locator(".card .command code").first.inner_text()
+    assert page.get_by_role("status").last.text_content() == f"{button.inner_text()}: {command}"
 
 
 def test_hostile_payloads_stay_hidden_unless_asked_for(opened: Opened, hostile_case: Case, tmp_path: Path) -> None:

@@ -5,6 +5,11 @@
   const data = JSON.parse(get("data").textContent);
   const PAGE = 50;
 
+  // A button's new word is not read out: this is.
+  const spoken = document.createElement("p");
+  spoken.className = "hidden";
+  spoken.setAttribute("role", "status");
+  document.querySelector("main").append(spoken);
   for (const button of document.querySelectorAll(".copy")) {
     const code = button.previousElementSibling;
     button.hidden = false;
@@ -12,7 +17,8 @@
     button.addEventListener("click", () => {
       const said = (word) => {
         button.textContent = word;
-        setTimeout(() => { button.textContent = "Copy"; }, 1500);
+        spoken.textContent = word + ": " + code.textContent;
+        setTimeout(() => { button.textContent = "Copy"; spoken.textContent = ""; }, 1500);
       };
       const select = () => {
         const range = document.createRange();
