@@ -334,3 +334,10 @@ def test_progress_waits_a_second_and_tells_rate_and_time_left() -> None:
     assert "reading keys" in shown
     assert re.search(r"\d+(\.\d+)? MB/s", shown)
     assert re.search(r"0:00:\d\d", shown)
+
+
+def test_help_of_sql_names_every_table(run: Run, desk: Path) -> None:
+    """All that `show tables` has is in the help: nobody has to guess what can be asked."""
+    found = json.loads(run("sql", "case", "show tables", "--json", cwd=desk).stdout)
+    helped = set(re.findall(r"\w+", run("sql", "--help").stdout))
+    assert len(found) > 15 and {row["name"] for row in found} <= helped

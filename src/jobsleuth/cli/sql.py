@@ -35,9 +35,11 @@ def command(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Ask in SQL: jobs, membership, queues, workers, schedules, relations, events, keys, checks, findings, evidence.
+    """Ask in SQL: jobs, membership, queues, workers, events, findings and the other tables of the case.
 
-    And of the signals: signal_depth, signal_oldest_waiting, signal_failure_rate, signal_duration.
+    These are keys, schedules, relations, logs, transitions, checks and causes; evidence and warnings, of the manifest;
+    and the signals: signal_depth, signal_oldest_waiting, signal_failure_rate, signal_duration. `describe jobs` tells
+    the columns of one.
     """
     lean.without_pandas()
     wanted = row_format(fmt, json)
