@@ -62,7 +62,7 @@ class ParkedJobWithoutOwner(Check):
             WHERE r.kind = 'deduplication'
         ),
         unfinished AS (
-            -- An owner whose attempt failed keeps its id and what is parked under it until its last attempt.
+            -- An owner whose attempt failed keeps its id and what is parked under it until its final attempt.
             SELECT DISTINCT m.dialect, m.namespace, m.queue, m.job_id, m.evidence, m.db
             FROM membership AS m
             SEMI JOIN owners AS o
