@@ -34,9 +34,10 @@ class ActiveWithoutLockOrLease(Check):
     BullMQ 4 and older, and Bull, take a job and lock it in two steps, about 1 % of looks at a healthy queue show it:
     there the finding is only possible while stalled checks run, or while the job has no start time of this try, which
     the second step writes; then it is a warning. Bull before 3.0 writes neither start times nor a `stalled-check` key:
-    always possible, a warning. 5.x and later do both in one script. Asynq before 0.10 takes one task more than it has
-    workers, so one for each live server is no finding, and more are only possible. Of 0.1, which keeps neither locks
-    nor heartbeats, nothing can be said.
+    always possible, a warning. 5.x and later do both in one script. BullMQ 1.0 takes no locks, and nothing in the data
+    tells it from later 1.x: each of its active jobs is called an error. Asynq before 0.10 takes one task more than it
+    has workers, so one for each live server is no finding, and more are only possible. Of 0.1, which keeps neither
+    locks nor heartbeats, nothing can be said.
 
     References
     taskforcesh/bullmq#652, taskforcesh/bullmq#2580, taskforcesh/bullmq#806, OptimalBits/bull#1766,
