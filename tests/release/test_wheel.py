@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 import zipfile
 from importlib.resources import files
@@ -71,6 +72,36 @@ def test_the_wheel_alone_is_enough_to_look_around(wheel: Path, tmp_path: Path) -
         "import jobsleuth; print(jobsleuth.__file__); print(jobsleuth.open_case('mine').job('held-1', 'press').state)",
     )
     assert place.splitlines()[0].startswith(str(home)) and place.splitlines()[1] == "active"
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="the oldest versions have no wheels for this Python")
+def test_the_oldest_versions_that_are_declared_will_do(wheel: Path, tmp_path: Path) -> None:
+    """With each dependency as old as it is said to be allowed, the sample is made, judged, reported and read."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    oldest = [re.sub(r">=([\w.]+).*", r"==\1", line) for line in declared]
+    assert all(re.fullmatch(r"[\w-]+==[\d.]+", line) for line in oldest)
+    home = tmp_path / "venv"
+    venv.create(home, with_pip=True)
+    env = bare(home)
+    python = str(home / "bin" / "python")
+    case = "jobsleuth-demo/case"
+    read = (
+        f"import jobsleuth; c = jobsleuth.open_case('{case}'); c.jobs; c.sql('select sum(attempts) s from jobs').s + 1"
+    )
+    for words, code in (
+        ([python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:", str(wheel), *oldest], 0),
+        (["jobsleuth", "demo", "--quiet"], 0),
+        (["jobsleuth", "check", case, "--fail-on", "warning", "--format", "sarif"], 1),
+        (["jobsleuth", "report", case, "--redact", "--out", "page.html"], 0),
+        (["jobsleuth", "jobs", case], 0),
+        (["jobsleuth", "jobs", "--help"], 0),
+        (["jobsleuth", "jobs"], 2),  # the one about the argument that is missing
+        ([python, "-c", read], 0),
+    ):
+        done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == code, f"{words}\n{done.stdout[-1000:]}{done.stderr[-3000:]}"
+        assert "unexpected" not in done.stderr
 
 
 @pytest.mark.integration
