@@ -44,6 +44,29 @@ def test_names_of_files_show_their_bytes() -> None:
     assert safetext.terminal(b"dump\xff\x80.rdb".decode("utf-8", "surrogateescape")) == "dump\\xff\\x80.rdb"
 
 
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("q##[stop-commands]x", r"q#\x23[stop-commands]x"),
+        ("##vso[task.setvariable variable=a]b", r"#\x23vso[task.setvariable variable=a]b"),
+        ("###teamcity[x]", r"##\x23teamcity[x]"),
+        ("::error::x", r"\x3a:error::x"),
+        ("a  ::Add-Mask ::x", r"a  \x3a:Add-Mask ::x"),
+        ("x" * 50 + "::stop-commands::t", "x" * 50 + r"\x3a:stop-commands::t"),
+    ],
+)
+def test_a_name_gives_no_orders_to_a_runner(text: str, safe: str) -> None:
+    """GitHub's runner obeys `##[command]` anywhere in a line of a log and `::command::` after blanks at its begin
+    (ActionCommand.TryParse and TryParseV2 of actions/runner); wherever a line is folded, none stands in it."""
+    assert safetext.terminal(text) == safe
+
+
+def test_names_with_colons_and_hashes_are_no_orders() -> None:
+    """Classes, addresses, titles and keys keep their letters."""
+    for text in ("App::Jobs::Mail", "::1", "fe80::1", "a::error", "# 1 ## [x]", "##", "bull::q:1", "std::error_code"):
+        assert safetext.terminal(text) == text
+
+
 def test_every_character_is_escaped_or_printable() -> None:
     """All of Unicode, one by one: what is shown raw is visible."""
     raw = [chr(i) for i in range(sys.maxunicode + 1) if safetext.terminal(chr(i)) == chr(i)]

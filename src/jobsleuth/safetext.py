@@ -25,6 +25,13 @@ _LIVE = re.compile(
 """What makes text live after Markdown is done with it: addresses, mentions, issues, `:email:` for an emoji, formulas
 between `$`; in GitLab also requests `!1`, labels `~1`, milestones `%1`, epics `&1` and snippets `$1`."""
 _PLACEHOLDER = re.compile(r"\{\d+\}")
+_ORDER = re.compile(
+    r"##(?=(?:vso|teamcity)?\[)|::(?=(?:error|warning|notice|debug|group|endgroup|echo|add-mask|add-path|add-matcher"
+    r"|remove-matcher|stop-commands|save-state|set-output|set-env|internal-[\w-]+)(?:\s|::))",
+    re.IGNORECASE,
+)
+"""What runners of GitHub, Azure and TeamCity obey in a log: `##[…]` anywhere in a line, `::…::` where one begins, and a
+fold may begin one anywhere. `stop-commands` would silence the annotations that follow, `add-mask` hide what is read."""
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", *map(chr, (0xFF1D, 0xFF0B, 0xFF0D, 0xFF20)))
 """The last four are the first four as East Asian keyboards write them: spreadsheets there take them for the same."""
 
@@ -45,7 +52,8 @@ def _escape_char(char: str) -> str:
 def terminal(text: str, limit: int | None = None) -> str:
     """Text for one terminal line: controls, bidi and invisible characters escaped, cut to `limit` characters.
 
-    So is every blank that is not the space bar's: two names that look alike are the same name.
+    So is every blank that is not the space bar's: two names that look alike are the same name. And so are words that
+    the log of a CI run takes for orders.
 
     Backslashes stay as they are, so that ordinary text is untouched; a name that itself holds the characters ``\\x1b``
     reads like an escaped one, which is harmless.
@@ -54,6 +62,8 @@ def terminal(text: str, limit: int | None = None) -> str:
         safe = text
     else:
         safe = "".join(_shown(text))
+    if "##" in safe or "::" in safe:
+        safe = _ORDER.sub(lambda found: "#\\x23" if found[0] == "##" else "\\x3a:", safe)
     if limit is not None and len(safe) > limit:
         return safe[: max(0, limit - 1)] + "…"
     return safe
