@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +222,19 @@ def test_a_missing_parent_is_an_error_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(CaseError, match="parent folder") as failed, CaseWriter(tmp_path / "a" / "c"):
         pass
     assert failed.value.hint and list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_is_no_text_is_refused_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither Arrow nor DuckDB opens such a file: told at once, for the case and for the folder of temporary files."""
+    odd = tmp_path / b"case-\xff".decode("utf-8", "surrogateescape")
+    with pytest.raises(CaseError, match="is no UTF-8"), CaseWriter(odd):
+        pass
+    assert list(tmp_path.iterdir()) == []
+    case = build(tmp_path / "c", {})
+    monkeypatch.setattr(tempfile, "tempdir", str(odd))
+    with pytest.raises(CaseError, match="is no UTF-8") as told:
+        case.connect()
+    assert told.value.hint == "let TMPDIR name another folder for temporary files"
 
 
 def test_conform_orders_casts_and_fills() -> None:

@@ -60,6 +60,15 @@ _WARNINGS_FIELDS: _Fields = [
 ]
 
 
+def require_text(folder: Path, hint: str) -> None:
+    """Raises CaseError where a name is no UTF-8: neither Arrow nor DuckDB opens it."""
+    try:
+        str(folder.absolute()).encode()
+    except UnicodeEncodeError as error:
+        reason = "has a name that is no UTF-8, which the readers of tables do not open"
+        raise CaseError(reason, file=str(folder), hint=hint) from error
+
+
 def connect(
     path: Path,
     tables: dict[str, list[Path]],
@@ -75,6 +84,8 @@ def connect(
     folder = path.absolute()
     # The spill folder appears only when needed; the random part keeps others from waiting for it.
     spill = Path(tempfile.gettempdir()) / f"jobsleuth-{secrets.token_hex(8)}"
+    require_text(path, "rename it, or one of the folders above")
+    require_text(spill.parent, "let TMPDIR name another folder for temporary files")
     connection = duckdb.connect(
         ":memory:",
         config={

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from jobsleuth.beside import hidden
+from jobsleuth.case.duck import require_text
 from jobsleuth.case.manifest import FILE_NAME, Manifest
 from jobsleuth.case.reader import Case
 from jobsleuth.case.schema import BY_NAME, TABLES, Table, conform
@@ -71,6 +72,7 @@ class CaseWriter:
         return self._folder
 
     def __enter__(self) -> CaseWriter:
+        require_text(self._target, "choose another name for --out")
         self._refuse_existing()
         try:
             self._folder = hidden(self._target, "partial")
