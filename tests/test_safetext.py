@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import unicodedata
@@ -205,3 +206,13 @@ def test_xml_holds_only_its_characters() -> None:
     """XML 1.0 has no place for most controls, even escaped."""
     assert safetext.xml("a\x00\x1b\ufffe\t\n") == "a\\x00\\x1b\\ufffe\t\n"
     assert safetext.xml("<&>") == "<&>"
+
+
+@given(
+    st.recursive(st.text('#[a\\"') | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text("#["), inner))
+)
+def test_json_gives_no_orders_and_is_the_same_value(value: object) -> None:
+    """`##[` stands in no line of it, and a parser gives back what was there."""
+    for text in (safetext.as_json(value), safetext.as_json(value, 1)):
+        assert "##" not in text
+        assert json.loads(text) == value

@@ -6,9 +6,11 @@ cursor, hide text (ANSI, bidirectional controls), run as HTML, or run as a sprea
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterator
+from typing import Any
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 # Cc controls, Cf format characters (bidi, zero width), Cs surrogates, Co private use, Cn unassigned, Zl/Zp separators.
@@ -122,6 +124,11 @@ def sarif(text: str) -> str:
     if _PLACEHOLDER.search(safe):
         safe = safe.replace("{", "{{").replace("}", "}}")
     return safe
+
+
+def as_json(value: Any, indent: int | None = None) -> str:
+    """JSON, ASCII only, for a terminal and for the log of a CI run, which obeys `##[…]` anywhere; exact once parsed."""
+    return json.dumps(value, indent=indent).replace("##", "#\\u0023")
 
 
 def xml(text: str) -> str:

@@ -48,7 +48,7 @@ def make_baseline(findings: pa.Table, reason: str, expires: str | None, known: M
         }
         entries.setdefault(row["fingerprint"], entry)
     ordered = sorted(entries.values(), key=lambda e: (e["check_id"], e["fingerprint"]))
-    lines = ",\n".join(f"  {json.dumps(entry)}" for entry in ordered)
+    lines = ",\n".join(f"  {safetext.as_json(entry)}" for entry in ordered)
     inner = f"[\n{lines}\n ]" if ordered else "[]"
     return f'{{\n "format": "{FORMAT}",\n "findings": {inner}\n}}\n'
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Annotated, Any
@@ -22,6 +21,7 @@ from jobsleuth.cli.options import (
 )
 from jobsleuth.cli.places import QueueOption, require
 from jobsleuth.errors import UsageError
+from jobsleuth.safetext import as_json
 
 EXAMPLE = "Example:  jobsleuth export case --lost --stuck --out recovery.ndjson"
 
@@ -77,7 +77,7 @@ def command(
     elif fmt is ExportFormat.JSON:
         pieces = output.array(counted())
     else:
-        pieces = (f"{_json(entry)}\n" for entry in counted())
+        pieces = (f"{as_json(entry)}\n" for entry in counted())
     if out is None:
         with output.patience("exporting", quiet):
             output.write(pieces)
@@ -86,10 +86,6 @@ def command(
         file.writelines(piece.encode("utf-8") for piece in pieces)
     if not quiet:
         output.show([((f"{count:,} jobs: ", "plain"), (str(out), "strong"))])
-
-
-def _json(entry: dict[str, Any]) -> str:
-    return json.dumps(entry)
 
 
 def _row(entry: dict[str, Any]) -> list[Any]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 from jobsleuth.beside import hidden
 from jobsleuth.cli.options import RowFormat
 from jobsleuth.errors import JobsleuthError, UsageError
-from jobsleuth.safetext import csv_cell, from_bytes, terminal
+from jobsleuth.safetext import as_json, csv_cell, from_bytes, terminal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -99,7 +99,7 @@ def write(pieces: Iterable[str]) -> None:
 
 def dump(value: Any) -> None:
     """One JSON value, ASCII only, so that no terminal obeys what is in it."""
-    sys.stdout.write(json.dumps(value, indent=1) + "\n")
+    sys.stdout.write(as_json(value, 1) + "\n")
 
 
 def rows(
@@ -140,7 +140,7 @@ def rows(
     if fmt is RowFormat.CSV:
         pieces = _csv_lines(names, values)
     elif fmt is RowFormat.NDJSON:
-        pieces = (f"{json.dumps(item)}\n" for item in objects)
+        pieces = (f"{as_json(item)}\n" for item in objects)
     else:
         pieces = array(objects)
     if out is None:
@@ -357,7 +357,7 @@ def array(objects: Iterable[Any]) -> Iterator[str]:
     yield "["
     comma = ""
     for item in objects:
-        yield f"{comma}\n {json.dumps(item)}"
+        yield f"{comma}\n {as_json(item)}"
         comma = ","
     yield "\n]\n"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -12,6 +11,7 @@ from jobsleuth.reports.document import Document
 from jobsleuth.reports.findings import TIMES, Finding
 from jobsleuth.reports.verdict import verdict
 from jobsleuth.reports.words import moment
+from jobsleuth.safetext import as_json
 
 FORMAT = "jobsleuth-report/1"
 
@@ -91,9 +91,9 @@ def streamed(head: Mapping[str, Any], name: str, items: Iterable[Any]) -> Iterat
 
     ASCII only: a log viewer or a terminal that shows it cannot be steered by what it holds.
     """
-    yield json.dumps(head, indent=1)[: -len("\n}")] + f',\n "{name}": ['
+    yield as_json(head, 1)[: -len("\n}")] + f',\n "{name}": ['
     comma = ""
     for item in items:
-        yield f"{comma}\n  {json.dumps(item)}"
+        yield f"{comma}\n  {as_json(item)}"
         comma = ","
     yield "\n ]\n}" if comma else "]\n}"
