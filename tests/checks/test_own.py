@@ -226,6 +226,18 @@ def test_from_python_a_silent_check_is_a_row_and_no_error(tmp_path: Path) -> Non
         assert "could not run" in str(told) and "`status`" in str(told)
 
 
+def test_an_own_check_has_no_page(tmp_path: Path) -> None:
+    """In JSON its address is null, whether the case was made with it or only judged with it now; others have theirs."""
+    file_of(tmp_path, GOOD)
+    jobsleuth("analyze", str(DUMP), "--out", "without", "-q", cwd=tmp_path)
+    jobsleuth("analyze", str(DUMP), "--out", "with", "-q", "--checks", "mine.py", cwd=tmp_path)
+    for words in (("check", "without", "--checks", "mine.py"), ("report", "with")):
+        told = json.loads(jobsleuth(*words, "--json", cwd=tmp_path).stdout)
+        pages = {check["id"]: check["help_url"] for check in told["checks"]}
+        assert pages.pop("ZZ001") is pages.pop("ZZ002") is None
+        assert all((ROOT / page).is_file() for page in pages.values()) and len(pages) > 100
+
+
 def test_the_command_offered_for_an_own_check_asks_for_its_file(tmp_path: Path) -> None:
     """`explain` knows an own check only with its file: the line of the summary that names it says so."""
     file_of(tmp_path, GOOD)

@@ -61,6 +61,7 @@ def command(
         known=judged.causes,
         fail_on=fail_on,
         accepted=judged.accepted,
+        own={check.id for check in own},
     )
     if fmt is ReportFormat.TEXT and not quiet:
         output.show(lines(report, width=output.width(), everything=everything))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,11 +53,13 @@ class CheckFact:
     texts: dict[str, str]
     impact: str = ""
     """What it means for the work, as the end of a sentence that begins with a count: `will never run`."""
+    own: bool = False
+    """Whether it is somebody's own."""
 
     @property
-    def help_url(self) -> str:
-        """Page of the check, relative to the project's root."""
-        return f"docs/checks/{self.id}.md"
+    def help_url(self) -> str | None:
+        """Page of the check, relative to the project's root; None: an own check has none."""
+        return None if self.own else f"docs/checks/{self.id}.md"
 
 
 @dataclass(frozen=True)
@@ -158,6 +161,7 @@ def document(
     known: pa.Table | None = None,
     fail_on: str = "error",
     accepted: int | None = None,
+    own: Collection[str] = (),
 ) -> Document:
     """A case as a document.
 
@@ -168,7 +172,10 @@ def document(
         known: rows in the shape of the table `causes`, likewise.
         fail_on: least severity that fails, or `never`.
         accepted: findings that the judgement left out as known; None: as many as the case's own did.
+        own: ids of somebody's own checks in a fresh judgement, besides those that the case was made with.
     """
+    made_with = case.manifest.options.get("own_checks")
+    own = {*own, *(made_with if isinstance(made_with, dict) else ())}
     accepted = int(case.manifest.options.get("accepted_findings") or 0) if accepted is None else accepted
     checks = case.arrow("checks") if checks is None else checks
     findings = case.arrow("findings") if findings is None else findings
@@ -227,6 +234,7 @@ def document(
                 row["findings"] or 0,
                 dict(row["texts"] or ()),
                 row["impact"] or "",
+                row["check_id"] in own,
             )
             for row in sorted(checks.to_pylist(), key=lambda row: row["check_id"])
         ),

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from jobsleuth.reports.causes import Cause
-from jobsleuth.reports.document import Document
+from jobsleuth.reports.document import CheckFact, Document
 from jobsleuth.reports.findings import TIMES, Finding
 from jobsleuth.reports.verdict import verdict
 from jobsleuth.reports.words import moment
@@ -56,12 +56,16 @@ def render(document: Document) -> Iterator[str]:
             }
             for q in document.queues
         ],
-        "checks": [{**asdict(c), "help_url": c.help_url} for c in document.checks],
+        "checks": [_check(c) for c in document.checks],
         "limits": list(document.limits),
         "causes": [_cause(c) for c in document.causes],
     }
     yield from streamed(head, "findings", (_finding(f) for f in document.findings))
     yield "\n"
+
+
+def _check(check: CheckFact) -> dict[str, Any]:
+    return {**{k: v for k, v in asdict(check).items() if k != "own"}, "help_url": check.help_url}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
