@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from jobsleuth import safetext
 from jobsleuth.case import identity
+from jobsleuth.case.folder import require_text
 from jobsleuth.case.manifest import Manifest
 from jobsleuth.case.redact import Redactor
 from jobsleuth.case.schema import BY_NAME
@@ -58,15 +59,6 @@ _WARNINGS_FIELDS: _Fields = [
     ("offset", pa.int64()),
     ("count", pa.int64()),
 ]
-
-
-def require_text(folder: Path, hint: str) -> None:
-    """Raises CaseError where a name is no UTF-8: neither Arrow nor DuckDB opens it."""
-    try:
-        str(folder.absolute()).encode()
-    except UnicodeEncodeError as error:
-        reason = "has a name that is no UTF-8, which the readers of tables do not open"
-        raise CaseError(reason, file=str(folder), hint=hint) from error
 
 
 def connect(

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from jobsleuth.beside import hidden
-from jobsleuth.case.duck import require_text
+from jobsleuth.case.folder import require_text
 from jobsleuth.case.manifest import FILE_NAME, Manifest
 from jobsleuth.case.reader import Case
 from jobsleuth.case.schema import BY_NAME, TABLES, Table, conform
