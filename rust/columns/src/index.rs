@@ -231,7 +231,7 @@ impl Pass {
             if !salvage {
                 return Err(Error::Evidence(error));
             }
-            let message = crate::summary::message_of(&error);
+            let message = error.message();
             summary.note("wrong_checksum", Some(error.offset), 1, message);
         }
         Ok(())

@@ -35,6 +35,6 @@ pub use index::{Indexed, index};
 pub use lookup::{Lookup, Spelled};
 pub use projection::Projection;
 pub use source::Source;
-pub use summary::{FaultFacts, Summary, kind_of, message_of, offset_of, salvageable};
+pub use summary::{FaultFacts, Summary, kind_of, offset_of, salvageable};
 pub use table::{KeyTable, KeyTableBuilder, NewKey, Place};
 pub use text::{escaped, text_schema, to_text};

@@ -112,7 +112,7 @@ impl FaultFacts {
     pub fn new(error: &Error) -> Self {
         FaultFacts {
             kind: kind_of(&error.kind),
-            message: message_of(error),
+            message: error.message(),
             offset: offset_of(error),
             key: error.key.as_deref().map(escaped),
         }
@@ -152,16 +152,6 @@ pub fn salvageable(error: &Error) -> bool {
             | ErrorKind::Stopped
     );
     !hopeless && error.offset >= HEADER
-}
-
-/// The message without its place, which is told apart from it.
-pub fn message_of(error: &Error) -> String {
-    let mut message = error.to_string();
-    let place = format!(" (at byte {})", error.offset);
-    if message.ends_with(&place) {
-        message.truncate(message.len() - place.len());
-    }
-    message
 }
 
 /// The offset, where the kind of fault has one.

@@ -102,6 +102,16 @@ impl Error {
         }
         self
     }
+
+    /// The message without its place, for where that is told apart from it.
+    pub fn message(&self) -> String {
+        let mut message = self.to_string();
+        let place = format!(" (at byte {})", self.offset);
+        if message.ends_with(&place) {
+            message.truncate(message.len() - place.len());
+        }
+        message
+    }
 }
 
 impl Deref for Error {

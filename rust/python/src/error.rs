@@ -1,6 +1,6 @@
 //! Errors of the core as Python exceptions; all of that mapping is here.
 
-use jobsleuth_columns::{self as columns, kind_of, message_of, offset_of, salvageable};
+use jobsleuth_columns::{self as columns, kind_of, offset_of, salvageable};
 use jobsleuth_formats as formats;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::{PyErr, create_exception};
@@ -14,7 +14,7 @@ create_exception!(
 
 /// A fault of the evidence.
 pub fn fault(error: &formats::Error) -> PyErr {
-    Fault::new_err((kind_of(&error.kind), message_of(error), offset_of(error), salvageable(error)))
+    Fault::new_err((kind_of(&error.kind), error.message(), offset_of(error), salvageable(error)))
 }
 
 /// Any error of the columns.

@@ -373,9 +373,8 @@ impl<W: Write + Seek> Lines<'_, '_, W> {
         let placed = |error: Error| match error.kind {
             ErrorKind::Io(_) | ErrorKind::Limit { .. } => error,
             _ => {
-                let (whole, at) = (error.to_string(), format!(" (at byte {})", error.offset));
-                let what = whole.strip_suffix(&at).unwrap_or(&whole);
-                Error::corrupt(start, format!("the DUMP payload of the key, at its byte {}: {what}", error.offset))
+                let (at, what) = (error.offset, error.message());
+                Error::corrupt(start, format!("the DUMP payload of the key, at its byte {at}: {what}"))
             }
         };
         let info = inspect_dump(payload, self.limits).map_err(placed)?;

@@ -224,14 +224,17 @@ class _Collections:
         wanted = {part for one in looked for member in one.members for part in (member, member.partition(b":")[0])}
         wanted.discard(b"")
         found: dict[bytes, list[tuple[Link, int]]] = {}
+        hashes: dict[int, bytes] = {}
         for type_, row, name in self._records():
+            if type_ == "hash":
+                hashes[row] = name
             for joint in [*_JOINT.finditer(name)][-8:]:
                 head, tail = name[: joint.end()], name[joint.end() :]
                 if tail in wanted:
                     found.setdefault(tail, []).append((Link(head, b"", type_), row))
                 elif tail[:1] == b"{" and tail[-1:] == b"}" and tail[1:-1] in wanted:
                     found.setdefault(tail[1:-1], []).append((Link(head + b"{", b"}", type_), row))
-        self._link_fields(looked, found)
+        self._link_fields(looked, hashes, found)
         unread = self._unreadable(found)
         for one in looked:
             # `job:execution`, as RQ writes it, names the job with its head only.
@@ -253,26 +256,22 @@ class _Collections:
         """Type, row and name of hashes, then of strings, that nobody claims."""
         left = _RECORDS
         for type_ in ("hash", "string"):
-            rows = self._rows(type_)[:left]
+            rows = np.flatnonzero(self._free & is_type(self._keyspace, type_))[:left]
             left -= len(rows)
             for row, name in zip(rows.tolist(), _names(self._keyspace, rows), strict=True):
                 yield type_, row, name
 
-    def _rows(self, type_: str) -> Rows:
-        return np.flatnonzero(self._free & is_type(self._keyspace, type_))
-
-    def _link_fields(self, looked: Sequence[_Looked], found: dict[bytes, list[tuple[Link, int]]]) -> None:
+    def _link_fields(
+        self, looked: Sequence[_Looked], names: dict[int, bytes], found: dict[bytes, list[tuple[Link, int]]]
+    ) -> None:
         """Finds hashes that have members as fields, whose values are JSON: those called like a key with such members,
         and of too many the largest."""
         stems = {one.key.name.stored.rpartition(b":")[0] for one in looked}
-        rows = self._rows("hash")[:_RECORDS]
-        names = dict(zip(rows.tolist(), _names(self._keyspace, rows), strict=True))
         count = self._keyspace.keys.column("elements").fill_null(0).to_numpy().astype(np.int64)
         near = [row for row, name in names.items() if name.rpartition(b":")[0] in stems and count[row] <= _FIELDS]
         near = sorted(near, key=lambda row: (-count[row], row))[:_HASHES]
-        chosen: Rows = np.array(
-            sorted(r for n, r in enumerate(near) if count[near[: n + 1]].sum() <= _FIELDS), np.int64
-        )
+        largest: Rows = np.array(near, np.int64)
+        chosen = np.sort(largest[np.cumsum(count[largest]) <= _FIELDS])
         wanted = {member for one in looked for member in one.members if member}
         for batch in self._keyspace.elements(chosen) if len(chosen) else ():
             given = zip(*(batch[name].to_pylist() for name in ("row", "member", "value")), strict=True)

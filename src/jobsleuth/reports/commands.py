@@ -12,6 +12,11 @@ def case_word(case: str) -> str:
     return shlex.quote(terminal(case))
 
 
+def explain_command(check_id: str, own: bool) -> str:
+    """The command that explains a check; of somebody's own it knows nothing without their file."""
+    return f"jobsleuth explain {check_id}{' --checks FILE' if own else ''}"
+
+
 def job_command(case: str, job_id: str, queue: str | None) -> str:
     """The command that tells the job's story; where its name cannot be typed, the one that lists the jobs."""
     named = [] if queue is None else ["--queue", queue]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 
+from jobsleuth.reports.commands import explain_command
 from jobsleuth.reports.picture import OF_APPLICATION, PAYLOAD_SHOWN, Picture
 from jobsleuth.reports.rows import Row
 from jobsleuth.reports.sentences import late, own_words, priority_of, story, turn
@@ -112,7 +113,7 @@ def _next(picture: Picture) -> Iterator[str]:
         by = f", by {moment(at)} UTC" if at is not None else ""
         yield f"heals by itself: {heals}{by} ({basis or 'derived'})"
     for check_id, own in dict.fromkeys((f["check_id"], f.get("help_url") is None) for f in told):
-        yield f"what to do: jobsleuth explain {check_id}{' --checks FILE' if own else ''}"
+        yield f"what to do: {explain_command(check_id, own)}"
 
 
 def _record(picture: Picture, shown: int | None) -> Iterator[str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from jobsleuth.case import DEPTH
 from jobsleuth.reports.causes import Cause
-from jobsleuth.reports.commands import case_word, job_command
+from jobsleuth.reports.commands import case_word, explain_command, job_command
 from jobsleuth.reports.document import Document, EvidenceFact, QueueFact
 from jobsleuth.reports.verdict import coverage, explained, silences, verdict
 from jobsleuth.reports.words import age, moment, number, oddity, series, size
@@ -159,9 +159,9 @@ def _causes(document: Document, width: int, room: int | None) -> Iterator[Line]:
     if shown:
         yield ()
         worst = document.causes[0]
-        # A check without a page is somebody's own: without its file `explain` knows nothing of it.
-        own = "" if worst.known or worst.examples[0].help_url else " --checks FILE"
-        command = f"jobsleuth explain {worst.parts[0].check_id}{own}"
+        # A check without a page is somebody's own.
+        own = not worst.known and not worst.examples[0].help_url
+        command = explain_command(worst.parts[0].check_id, own)
         yield (("Why, and what to do: ", "dim"), (command, "command"))
 
 
